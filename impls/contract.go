@@ -1,0 +1,229 @@
+package impls
+
+import (
+	"errors"
+
+	"allocfuzz/impls/machine"
+)
+
+// Addr is an address in a subject's own address space; 0 is no address.
+type Addr = machine.Addr
+
+// The ways in which an allocator says no. They are outcomes, never findings.
+var (
+	ErrNoMemory    = errors.New("no memory")
+	ErrBusy        = errors.New("objects remain")
+	ErrUnsupported = errors.New("not supported by this subject")
+	ErrInvalid     = errors.New("arguments not acceptable")
+)
+
+// Caps are the capabilities that a subject declares. An operation outside them
+// has the outcome "unsupported" and is left out of comparisons.
+type Caps uint32
+
+// The capabilities.
+const (
+	CapObjects   Caps = 1 << iota // caches of objects
+	CapSizes                      // malloc, free and calloc
+	CapPages                      // whole pages by order
+	CapZero                       // zeroed memory on request
+	CapAlign                      // an alignment asked for is kept
+	CapRealloc                    // realloc
+	CapUsable                     // usable size
+	CapFreeSized                  // free with the size
+	CapBulk                       // several objects at once, all or nothing
+	CapCtor                       // constructors
+	CapShrink                     // give empty slabs back
+	CapDestroy                    // destroy a cache
+	CapDrain                      // give back what is held for one CPU
+	CapDebug                      // debug flags and their reports
+	CapIRQ                        // may be called in interrupt handlers
+	CapSMP                        // knows CPUs: contexts on several of them may call
+	CapReuseLIFO                  // promises reuse=lifo
+	nCaps        = iota
+)
+
+var capNames = [nCaps]string{"objects", "sizes", "pages", "zero", "align", "realloc", "usable",
+	"freesized", "bulk", "ctor", "shrink", "destroy", "drain", "debug", "irq", "smp", "reuse-lifo"}
+
+// Names lists the capabilities in order.
+func (c Caps) Names() []string {
+	var names []string
+	for i, n := range capNames {
+		if c&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// Has says whether every capability of d is among c.
+func (c Caps) Has(d Caps) bool { return c&d == d }
+
+// AllocFlags modify one allocation.
+type AllocFlags uint8
+
+// The flags of an allocation.
+const (
+	FlagZero   AllocFlags = 1 << iota // zeroed memory
+	FlagAtomic                        // must not sleep
+)
+
+// A CacheSpec says what a cache's objects are like. Fields that are -1 were not
+// given and are the allocator's to choose.
+type CacheSpec struct {
+	Name       string
+	Size       uint64 // bytes of an object, above 0
+	Align      uint64 // power of two, 0 for the word
+	Ctor       bool   // objects are handed out in the state of a constructor
+	Flags      []string
+	Objects    int // objects of a slab
+	Order      int // pages of a slab are 1<<Order
+	MinPartial int // empty slabs a node keeps
+	CPUPartial int // SLUB: slabs of a per-CPU partial list
+	Limit      int // SLAB: objects of a per-CPU array
+	Batch      int // SLAB: objects moved at once
+}
+
+// NewSpec is a spec with nothing given but name and size.
+func NewSpec(name string, size uint64) CacheSpec {
+	return CacheSpec{Name: name, Size: size, Objects: -1, Order: -1, MinPartial: -1,
+		CPUPartial: -1, Limit: -1, Batch: -1}
+}
+
+// An Instance is one subject set up for one run.
+type Instance interface {
+	// Memory reaches the contents of objects.
+	Memory() Memory
+	// Objects makes caches; nil without CapObjects.
+	Objects() Objects
+	// Sizes allocates by size; nil without CapSizes.
+	Sizes() Allocator
+	// Pages allocates whole pages; nil without CapPages.
+	Pages() Pages
+	// Snapshot fills s at a quiet point; false when the subject shows nothing.
+	Snapshot(s *Snapshot) bool
+	// Close gives back what the instance holds outside the machine.
+	Close()
+}
+
+// Objects makes caches of objects of one size.
+type Objects interface {
+	// NewCache makes a cache: ErrInvalid when spec cannot be met, ErrNoMemory.
+	NewCache(c *machine.Ctx, spec CacheSpec) (Cache, error)
+}
+
+// A Cache hands out objects of one size.
+type Cache interface {
+	// Alloc returns an object, 0 when there is no memory.
+	Alloc(c *machine.Ctx, f AllocFlags) Addr
+	// Free takes back an object of this cache that is live.
+	Free(c *machine.Ctx, a Addr)
+	// Shrink gives empty slabs back; what it answers is the subject's own.
+	Shrink(c *machine.Ctx) int
+	// Destroy ends the cache; ErrBusy when objects are live.
+	Destroy(c *machine.Ctx) error
+	// Size and Align are what every object has: bytes that may be used, and the
+	// alignment of its address.
+	Size() uint64
+	Align() uint64
+}
+
+// An Allocator hands out memory by size.
+type Allocator interface {
+	// Malloc returns size bytes, 0 when there is no memory.
+	Malloc(c *machine.Ctx, size uint64, f AllocFlags) Addr
+	// Memalign is Malloc at a multiple of align, a power of two.
+	Memalign(c *machine.Ctx, align, size uint64) Addr
+	// Realloc changes the size and keeps the bytes that both sizes share; 0 when
+	// there is no memory, and then p is as it was.
+	Realloc(c *machine.Ctx, p Addr, size uint64) Addr
+	// Free takes back what the calls above returned; 0 is allowed.
+	Free(c *machine.Ctx, p Addr)
+	// Usable is the number of bytes that may be used at p.
+	Usable(c *machine.Ctx, p Addr) uint64
+}
+
+// Pages hands out blocks of 1<<order pages.
+type Pages interface {
+	// AllocPages returns the address of a block, 0 when there is none.
+	AllocPages(c *machine.Ctx, order int) Addr
+	// FreePages takes a block back.
+	FreePages(c *machine.Ctx, a Addr)
+	// Drain gives back pages that are held for one CPU.
+	Drain(c *machine.Ctx)
+}
+
+// Memory reaches the contents of objects by address.
+type Memory interface {
+	// Fill writes pattern p to n bytes at a.
+	Fill(a Addr, n uint64, p Pattern)
+	// Verify returns the offset of the first byte that is not pattern p, -1 when
+	// all n are.
+	Verify(a Addr, n uint64, p Pattern) int64
+	// Read copies bytes at a into b and returns how many there were.
+	Read(a Addr, b []byte) int
+	// Flip inverts the bits of mask in the byte at a.
+	Flip(a Addr, mask byte)
+	// Contains says whether n bytes at a are memory at all.
+	Contains(a Addr, n uint64) bool
+}
+
+// A Promise says where a subject may differ from the others.
+type Promise uint8
+
+// Answers of a Profile.
+const (
+	Unspecified Promise = iota // nothing promised: any answer is right
+	Always                     // the unique answer of the field's comment
+	Never
+)
+
+// A Profile says what a subject promises where allocators differ, so that a
+// finding can name the promise that was broken.
+type Profile struct {
+	MallocZero  Promise // malloc(0) returns an address that may be freed
+	ReallocZero Promise // realloc(p, 0) frees p and returns no memory
+	MinAlign    uint64  // alignment of every address
+	Source      string  // who promises: "own documentation", "C17 7.22.3"
+}
+
+// Finds is what an unsound variant is found by.
+type Finds struct {
+	Step        string // title of the wrong step, "" when no step is wrong
+	Consequence string // title of what comes of it
+}
+
+// An Axis is one choice of a variant, for listings.
+type Axis struct{ Name, Value string }
+
+// A Variant describes one subject.
+type Variant struct {
+	Name     string
+	Alias    string
+	Row      string // row of the seed table, "" for outside allocators
+	Year     int
+	About    string // one sentence
+	Axes     []Axis
+	Machines []machine.Preempt // kinds of kernel it is made for
+	Sound    bool
+	Finds    Finds
+	Caps     Caps
+	Profile  Profile
+	Racy     []*machine.Field // its racy fields, each with the reason
+	// New sets the subject up on a machine that was just made or reset; nil for
+	// a remote subject. Subjects with their own heap leave the machine alone.
+	New func(m *machine.Machine) Instance
+	// Dial starts a remote subject; nil for one in process.
+	Dial func() (Player, error)
+}
+
+// For says whether v is made for a machine that preempts so.
+func (v *Variant) For(p machine.Preempt) bool {
+	for _, k := range v.Machines {
+		if k == p {
+			return true
+		}
+	}
+	return false
+}

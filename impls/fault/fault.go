@@ -1,0 +1,82 @@
+// Package fault names everything that can be found wrong with an allocator.
+//
+// It is a leaf: the machine, the debug checks and the oracle raise faults, and
+// all of them take their titles from the one table here. A title is the stable
+// name of a rule: no numbers, addresses or function names, since those move
+// with the schedule. They belong in Fault.Detail.
+package fault
+
+// A Title is the text of a rule that was broken. Its spelling is public: files
+// expect it, reports are keyed by it. Use the constants of this package.
+type Title string
+
+// A Rule is the check that raises a title.
+type Rule uint8
+
+// The checks, in the order in which a run applies them.
+const (
+	Step       Rule = iota // the machine: a wrong step, before its consequence
+	Ownership              // who may have which address
+	Contents               // what a live object holds
+	Reports                // debug reports expected and not, or the reverse
+	Structure              // slabs, lists and counters at quiet points
+	Difference             // one subject against another or the model
+	History                // real time order of concurrent operations
+	Process                // how a remote subject died
+	nRules
+)
+
+var ruleNames = [nRules]string{
+	"step", "ownership", "contents", "reports", "structure", "difference", "history", "process",
+}
+
+// String gives the name that --checks uses.
+func (r Rule) String() string {
+	if r < nRules {
+		return ruleNames[r]
+	}
+	return "unknown"
+}
+
+// Rules returns every rule in order.
+func Rules() []Rule {
+	rules := make([]Rule, nRules)
+	for i := range rules {
+		rules[i] = Rule(i)
+	}
+	return rules
+}
+
+// RuleNamed finds a rule by its name; ok is false when there is none.
+func RuleNamed(name string) (r Rule, ok bool) {
+	for i, n := range ruleNames {
+		if n == name {
+			return Rule(i), true
+		}
+	}
+	return 0, false
+}
+
+// A Fault is one broken rule as it was seen: a value, raised by the machine,
+// the debug checks or the oracle, and turned into a finding by the oracle.
+type Fault struct {
+	Title  Title
+	Detail string // evidence: addresses, counts, names; never compared
+	Where  Where
+}
+
+// Where says at which place of a run a fault was seen.
+type Where struct {
+	Line int    // index of the program's operation, -1 when none was running
+	Step uint64 // number of the point, from 1; 0 when unknown
+	CPU  int    // CPU that ran, -1 when none
+	Task string // task or handler that ran
+}
+
+// String is title and evidence on one line.
+func (f Fault) String() string {
+	if f.Detail == "" {
+		return string(f.Title)
+	}
+	return string(f.Title) + ": " + f.Detail
+}

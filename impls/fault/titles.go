@@ -1,0 +1,152 @@
+package fault
+
+import "strings"
+
+// Titles of the machine: steps that are wrong whatever comes of them.
+const (
+	Unguarded     Title = "guarded field touched without its guard"
+	StaleView     Title = "page view not current"
+	ForeignPerCPU Title = "per-CPU word written by another CPU"
+	DataRace      Title = "data race"
+	LockOrder     Title = "lock order cycle"
+	LockIRQ       Title = "lock taken in interrupts and with them on"
+	Sleeping      Title = "sleeping where forbidden"
+	CallIRQOff    Title = "cross-CPU call with interrupts off"
+	WildAddress   Title = "wild address"
+	NoProgress    Title = "no progress"
+	Deadlock      Title = "deadlock"
+	StateLeaked   Title = "lock or interrupt state not restored"
+)
+
+// Titles of check 1, ownership.
+const (
+	TwiceOut        Title = "object handed out twice"
+	Overlap         Title = "object overlaps a live object"
+	Misaligned      Title = "object misaligned"
+	OutsideSlab     Title = "object outside its slab"
+	OutsideArena    Title = "object outside the arena"
+	UsableTooSmall  Title = "usable size below the request"
+	RefusedNoReason Title = "refused without reason"
+)
+
+// Titles of check 2, contents.
+const (
+	ContentsChanged Title = "contents changed"
+	NotZeroed       Title = "not zeroed"
+	CtorLost        Title = "constructor state lost"
+	PrefixLost      Title = "prefix lost at realloc"
+)
+
+// Titles of check 3, reports: each is followed by the report's own title.
+const (
+	MissedMisuse Title = "missed misuse"
+	FalseReport  Title = "false report"
+	WrongReport  Title = "wrong report"
+	WrongRepair  Title = "wrong repair"
+)
+
+// Titles of check 4, structure.
+const (
+	LiveOnFreelist   Title = "live object on a freelist"
+	FreeLost         Title = "free object lost"
+	FreeTwice        Title = "free object on two lists"
+	FreelistCycle    Title = "freelist cycle"
+	FreelistLeaves   Title = "freelist leaves its slab"
+	InuseWrong       Title = "inuse wrong"
+	SlabTwice        Title = "slab on two lists"
+	SlabLost         Title = "slab lost"
+	ListOrder        Title = "list order broken"
+	CountWrong       Title = "stored count wrong"
+	ColourRange      Title = "colour out of range"
+	ReuseOrder       Title = "reuse order broken"
+	PagesLeaked      Title = "pages leaked"
+	Footprint        Title = "footprint unbounded"
+	OffSlabLimit     Title = "off-slab limit broken"
+	OutcomesDiffer   Title = "outcomes differ"
+	PairDiffers      Title = "pair differs"
+	NotLinearizable  Title = "history not linearizable"
+	Killed           Title = "killed by a signal"
+	Aborted          Title = "aborted"
+	Exited           Title = "exited"
+	Hung             Title = "hung"
+	MemoryBlowUp     Title = "memory blow-up"
+	NonDeterministic Title = "not deterministic"
+)
+
+// An Entry is one row of the table of titles.
+type Entry struct {
+	Title Title
+	Rule  Rule
+	Means string // one sentence for the person who meets it
+}
+
+// table lists every title once. Reports, documentation and the validator of
+// expected findings read it.
+var table = []Entry{
+	{Unguarded, Step, "a field declared guarded was read or written while its lock was not held (or interrupts were on)"},
+	{StaleView, Step, "words of a page descriptor were read as something that the page is no longer used as"},
+	{ForeignPerCPU, Step, "a CPU wrote a per-CPU word of another CPU outside a declared protocol"},
+	{DataRace, Step, "two contexts touched a field of no class, one of them writing, with nothing ordering them"},
+	{LockOrder, Step, "two locks are taken in both orders, so two CPUs can wait for each other"},
+	{LockIRQ, Step, "a lock is taken in interrupts and also with interrupts on, so a CPU can wait for itself"},
+	{Sleeping, Step, "something that may sleep was done where sleeping is forbidden"},
+	{CallIRQOff, Step, "a cross-CPU call was made with interrupts off or a spin lock held: two CPUs can wait for each other"},
+	{WildAddress, Step, "an access fell outside the arena or across its end"},
+	{NoProgress, Step, "an operation passed its limit of steps"},
+	{Deadlock, Step, "nothing can run and something still waits"},
+	{StateLeaked, Step, "an operation ended with a lock held, interrupts off or preemption disabled"},
+	{TwiceOut, Ownership, "an allocation returned the address of an object that is still live"},
+	{Overlap, Ownership, "an allocation returned a range that overlaps a live one"},
+	{Misaligned, Ownership, "an address does not have the alignment asked for"},
+	{OutsideSlab, Ownership, "an object is not at a place of an object of its slab"},
+	{OutsideArena, Ownership, "an object lies outside the memory of the machine"},
+	{UsableTooSmall, Ownership, "usable size is smaller than what was asked for"},
+	{RefusedNoReason, Ownership, "out of memory was reported though no page request was refused"},
+	{ContentsChanged, Contents, "bytes of a live object changed without its owner"},
+	{NotZeroed, Contents, "memory that was promised zeroed is not"},
+	{CtorLost, Contents, "an object was handed out without its constructor's state"},
+	{PrefixLost, Contents, "realloc lost the bytes that both sizes share"},
+	{MissedMisuse, Reports, "a misuse that the rules detect was not reported"},
+	{FalseReport, Reports, "a report was made though nothing was misused"},
+	{WrongReport, Reports, "a misuse was reported under another title, object or moment than the rules say"},
+	{WrongRepair, Reports, "a repair left other bytes than the rules say"},
+	{LiveOnFreelist, Structure, "a freelist holds an object that is live, so it will be handed out again"},
+	{FreeLost, Structure, "a free object is on no freelist, so it will never be handed out"},
+	{FreeTwice, Structure, "a free object is on two freelists"},
+	{FreelistCycle, Structure, "a freelist runs into itself"},
+	{FreelistLeaves, Structure, "a freelist holds something that is no object of its slab"},
+	{InuseWrong, Structure, "a slab's count of used objects is not the number that are in use"},
+	{SlabTwice, Structure, "a slab is on two lists or belongs to two CPUs"},
+	{SlabLost, Structure, "a slab with free objects is on no list and belongs to no CPU"},
+	{ListOrder, Structure, "a slab is on a list for slabs of another fullness"},
+	{CountWrong, Structure, "a stored counter differs from what it counts"},
+	{ColourRange, Structure, "a slab's colour is outside the cache's range"},
+	{ReuseOrder, Structure, "an object was not reused in the order that the design promises"},
+	{PagesLeaked, Structure, "after everything was freed some pages did not come back"},
+	{Footprint, Structure, "memory grew without bound under a steady load"},
+	{OffSlabLimit, Structure, "a slab keeps more objects off the slab than its management can describe"},
+	{OutcomesDiffer, Difference, "the same operation had another outcome than the model or the other subjects say"},
+	{PairDiffers, Difference, "two variants that must behave the same did not"},
+	{NonDeterministic, Difference, "the same program, subject and decisions gave two different traces"},
+	{NotLinearizable, History, "allocations and frees of an address do not alternate in real time"},
+	{Killed, Process, "the subject's process died of a signal"},
+	{Aborted, Process, "the subject aborted itself"},
+	{Exited, Process, "the subject's process ended by itself"},
+	{Hung, Process, "the subject did not answer in time"},
+	{MemoryBlowUp, Process, "the subject used far more memory than was live"},
+}
+
+// Titles returns the table in order. The caller may keep it, not change it.
+func Titles() []Entry { return table }
+
+// Lookup finds the entry of a title. The titles of check 3 carry the report's
+// own title after a colon and are found by what stands before it.
+func Lookup(t Title) (Entry, bool) {
+	head, _, _ := strings.Cut(string(t), ": ")
+	for _, e := range table {
+		if e.Title == t || (e.Rule == Reports && string(e.Title) == head) {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}

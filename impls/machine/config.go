@@ -1,0 +1,85 @@
+package machine
+
+import "fmt"
+
+// Addr is an address of the simulated machine: a byte address below 1<<Word.
+type Addr = uint64
+
+// Preempt says when a task can lose its CPU to another task.
+type Preempt uint8
+
+// The three kinds of kernel a variant may be made for.
+const (
+	PreemptNone Preempt = iota // only where a task waits or between its operations
+	PreemptFull                // at every point with interrupts on and preemption not disabled
+	PreemptRT                  // as full; handlers are high-priority tasks that may block
+)
+
+var preemptNames = [...]string{"none", "full", "rt"}
+
+// String gives the spelling of programs: none, full, rt.
+func (p Preempt) String() string { return preemptNames[p] }
+
+// Config holds the parameters of a machine.
+type Config struct {
+	CPUs     int    // 1 … MaxCPUs
+	Pages    int    // pages of the arena
+	PageSize int    // bytes a page, a power of two
+	Word     int    // bits of a word: 64, 32 or 16
+	Base     Addr   // address of the arena's first byte, a multiple of PageSize
+	SeqBits  int    // bits of a sequence counter, 2 … Word/2
+	Seq0     uint64 // first value of a sequence counter
+	Preempt  Preempt
+	Native   bool // real goroutines and no scheduler, see the package comment
+}
+
+// Limits of a machine.
+const (
+	MaxCPUs      = 16
+	MaxPages     = 1 << 22
+	MaxTasks     = 64
+	StepsMax     = 5000 // points of one operation in its own frame
+	IRQDepthMax  = 4    // nested handlers on one CPU
+	IRQsPerOpMax = 64   // deliveries during one operation in its own frame
+)
+
+// DefaultConfig is the machine of a program that says nothing: one CPU and 16
+// pages of 4 KiB, 64-bit words.
+func DefaultConfig() Config {
+	return Config{CPUs: 1, Pages: 16, PageSize: 4096, Word: 64, Base: 1 << 32, SeqBits: 32}
+}
+
+// HalfWord is the number of bytes that half a word can address.
+func (c Config) HalfWord() uint64 { return 1 << (uint(c.Word) / 2) }
+
+// Bytes is the size of the arena.
+func (c Config) Bytes() uint64 { return uint64(c.Pages) * uint64(c.PageSize) }
+
+// Validate says what is wrong with the parameters; nil when a machine can be
+// built from them.
+func (c Config) Validate() error {
+	switch {
+	case c.Word != 64 && c.Word != 32 && c.Word != 16:
+		return fmt.Errorf("word=%d: expected 64, 32 or 16", c.Word)
+	case c.CPUs < 1 || c.CPUs > MaxCPUs:
+		return fmt.Errorf("cpus=%d: expected 1 to %d", c.CPUs, MaxCPUs)
+	case c.Pages < 1 || c.Pages > MaxPages:
+		return fmt.Errorf("pages=%d: expected 1 to %d", c.Pages, MaxPages)
+	case c.PageSize < 64 || c.PageSize > 1<<20 || c.PageSize&(c.PageSize-1) != 0:
+		return fmt.Errorf("pagesize=%d: expected a power of two from 64 to 1048576", c.PageSize)
+	case c.SeqBits < 2 || c.SeqBits > c.Word/2:
+		return fmt.Errorf("seqbits=%d: expected 2 to half the word, %d", c.SeqBits, c.Word/2)
+	case c.Seq0 >= 1<<uint(c.SeqBits):
+		return fmt.Errorf("seq0=%d: does not fit seqbits=%d", c.Seq0, c.SeqBits)
+	case c.Base%uint64(c.PageSize) != 0 || c.Base == 0:
+		return fmt.Errorf("base=%#x: expected a multiple of the page size above 0", c.Base)
+	case c.Word < 64 && c.Base+c.Bytes() > 1<<uint(c.Word):
+		return fmt.Errorf("base=%#x and %d bytes: the arena does not fit %d-bit words",
+			c.Base, c.Bytes(), c.Word)
+	case c.Base+c.Bytes() < c.Base:
+		return fmt.Errorf("base=%#x and %d bytes: the arena passes the end of a word", c.Base, c.Bytes())
+	case c.Native && c.Word != 64:
+		return fmt.Errorf("word=%d: a native machine has 64-bit words", c.Word)
+	}
+	return nil
+}

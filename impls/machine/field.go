@@ -1,0 +1,111 @@
+package machine
+
+// Kind is the kind of a point. The names are public: schedules name points by
+// kind and field.
+type Kind uint8
+
+// The kinds of points, in the order that programs encode them.
+const (
+	KLoad Kind = iota
+	KStore
+	KCmpxchg
+	KMemLoad
+	KMemStore
+	KLock
+	KUnlock
+	KIRQSave
+	KIRQRestore
+	KPreemptDisable
+	KPreemptEnable
+	KPageAlloc
+	KBarrier
+	KCall
+	KEnd
+	KWait
+	nKinds
+)
+
+var kindNames = [nKinds]string{
+	"load", "store", "cmpxchg", "memload", "memstore", "lock", "unlock", "irqsave", "irqrestore",
+	"preempt_disable", "preempt_enable", "pagealloc", "barrier", "call", "end", "wait",
+}
+
+// String gives the spelling of programs.
+func (k Kind) String() string { return kindNames[k] }
+
+// Class says who may touch a shared field, and so which accesses are points.
+type Class uint8
+
+// The classes of shared fields.
+const (
+	ClassGuarded Class = iota // only with its guard held; checked, and no point
+	ClassAtomic               // by anybody, one access at a time; a point
+	ClassRacy                 // as atomic, and the value may be out of date: has a reason
+	ClassPerCPU               // as atomic, but written by its own CPU only
+)
+
+var classNames = [...]string{"guarded", "atomic", "racy", "per-CPU"}
+
+// String names the class.
+func (c Class) String() string { return classNames[c] }
+
+// A Field is a shared field of a kind of object: what its name is and how it may
+// be touched. Declare it once as a package variable, in the strategy it belongs
+// to; a field has no instance.
+type Field struct {
+	Object string // kind of object: cpu_slab, slab, node, zone
+	Member string
+	Class  Class
+	Reason string // why a racy field may be racy
+	name   string
+	id     uint32
+	hash   uint64
+}
+
+// fields holds every declared field in order of declaration. It only grows while
+// package variables are initialised and is read-only afterwards.
+var fields []*Field
+
+func declare(object, member string, class Class, reason string) *Field {
+	f := &Field{Object: object, Member: member, Class: class, Reason: reason}
+	f.name = member
+	if object != "" {
+		f.name = object + "." + member
+	}
+	f.id = uint32(len(fields))
+	f.hash = hashString(f.Name())
+	fields = append(fields, f)
+	return f
+}
+
+// Guarded declares a field that may only be touched with its guard held.
+func Guarded(object, member string) *Field { return declare(object, member, ClassGuarded, "") }
+
+// Atomic declares a field that anybody may touch, one access at a time.
+func Atomic(object, member string) *Field { return declare(object, member, ClassAtomic, "") }
+
+// PerCPU declares a field of which each CPU has its own that only it may write.
+func PerCPU(object, member string) *Field { return declare(object, member, ClassPerCPU, "") }
+
+// Racy declares a field whose readers accept a value that is out of date; reason
+// says why that is right.
+func Racy(object, member, reason string) *Field {
+	return declare(object, member, ClassRacy, reason)
+}
+
+// Fields returns every declared field in order of declaration.
+func Fields() []*Field { return fields }
+
+// Name is the public name: object.member.
+func (f *Field) Name() string { return f.name }
+
+// none is the field of points that touch no field.
+var none = declare("", "-", ClassAtomic, "")
+
+func hashString(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := 0; i < len(s); i++ {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}

@@ -1,0 +1,264 @@
+package machine
+
+import (
+	"sync/atomic"
+
+	"allocfuzz/impls/fault"
+)
+
+// A View is what a region of a page descriptor is used as. Descriptors are
+// unions, as struct page is: words written under one view are read as something
+// else under another.
+type View uint8
+
+// The views.
+const (
+	ViewNone      View = iota // never given out
+	ViewBuddy                 // free, in the page allocator's lists
+	ViewSlab                  // body of a slab: freelist and counts
+	ViewList                  // links of a slab on a list of its node or cache
+	ViewPartial               // links of a slab on a per-CPU partial list
+	ViewPageCache             // somebody else's: the page-cache actor
+	ViewLarge                 // an allocation of whole pages
+)
+
+var viewNames = [...]string{"nothing", "buddy", "slab", "list", "partial", "page cache", "large"}
+
+// String names the view.
+func (v View) String() string { return viewNames[v] }
+
+// A Region is a part of a descriptor whose words change their meaning together.
+type Region uint8
+
+// The two regions, of pageWords words each.
+const (
+	RegionLinks Region = iota // list links, or a per-CPU partial list's link and counts
+	RegionBody                // freelist, counts, owner
+	nRegions
+)
+
+const pageWords = 4
+
+// A Page is a page descriptor. A block of pages is described by its first one;
+// Head finds it.
+type Page struct {
+	Lock  SpinLock // the slab lock: a bit of the descriptor in the kernel
+	Tag   any      // the cache of a slab; set before its first object is handed out
+	m     *Machine
+	pfn   int
+	head  int
+	order int8
+	used  bool
+	view  [nRegions]View
+	guard [nRegions]Guard
+	w     [nRegions][pageWords]uint64
+}
+
+// slabLock is the lock that each descriptor carries. It ranks below list locks.
+var slabLock = Atomic("slab", "lock")
+
+// RankSlabLock is the rank of Page.Lock, for the ranks of other locks.
+const RankSlabLock = 100
+
+func (p *Page) init(m *Machine, pfn int) {
+	p.m, p.pfn, p.head = m, pfn, pfn
+	p.Lock.Init(slabLock, RankSlabLock)
+}
+
+func (p *Page) use() {
+	if !p.used {
+		p.used = true
+		if p.m.native == nil {
+			p.m.usedN = append(p.m.usedN, p.pfn)
+		}
+	}
+}
+
+func (p *Page) reset() {
+	p.used, p.Tag, p.head, p.order = false, nil, p.pfn, 0
+	p.view, p.w, p.guard = [nRegions]View{}, [nRegions][pageWords]uint64{}, [nRegions]Guard{}
+	p.Lock.reset()
+}
+
+// PFN is the page's number, from 0.
+func (p *Page) PFN() int { return p.pfn }
+
+// Addr is the address of the page's first byte.
+func (p *Page) Addr() Addr { return p.m.Base + uint64(p.pfn)*uint64(p.m.PageSize) }
+
+// Order is the order of the block that p is the first page of.
+func (p *Page) Order() int { return int(p.order) }
+
+// Bytes is the size of the block that p is the first page of.
+func (p *Page) Bytes() uint64 { return uint64(p.m.PageSize) << uint(p.order) }
+
+// SetBlock makes p the first page of a block of 1<<order pages.
+func (p *Page) SetBlock(order int) {
+	for i := 0; i < 1<<order; i++ {
+		q := &p.m.pages[p.pfn+i]
+		q.use()
+		q.head = p.pfn
+	}
+	p.order = int8(order)
+}
+
+// SetView says what a region is used as from now on and what guards it. The
+// words keep their bits, as a union's do.
+func (p *Page) SetView(r Region, v View, g Guard) {
+	p.use()
+	p.view[r], p.guard[r] = v, g
+}
+
+// CurrentView is what region r is used as.
+func (p *Page) CurrentView(r Region) View { return p.view[r] }
+
+// Scribble writes a value into every word of the descriptor, as somebody else's
+// use of the page does.
+func (p *Page) Scribble(v uint64) {
+	p.use()
+	for r := range p.w {
+		for i := range p.w[r] {
+			p.w[r][i] = v + uint64(int(r)*pageWords+i)
+		}
+	}
+}
+
+// PageAt returns the descriptor of page number pfn.
+func (m *Machine) PageAt(pfn int) *Page { return &m.pages[pfn] }
+
+// PageOf returns the first page of the block that holds a, nil outside the arena.
+func (m *Machine) PageOf(a Addr) *Page {
+	if !m.Contains(a, 1) {
+		return nil
+	}
+	return &m.pages[m.pages[int((a-m.Base)/uint64(m.PageSize))].head]
+}
+
+// A PageWord is a word of every page descriptor under one view. Declare it as a
+// package variable with its field.
+type PageWord struct {
+	f      *Field
+	view   View
+	region Region
+	index  uint8
+}
+
+// PageField declares word index (0 … 3) of a region under a view.
+func PageField(f *Field, r Region, v View, index int) *PageWord {
+	if index < 0 || index >= pageWords {
+		panic("allocfuzz: machine: a page region has 4 words")
+	}
+	return &PageWord{f: f, view: v, region: r, index: uint8(index)}
+}
+
+// Peek reads without a check, for snapshots at quiet points.
+func (w *PageWord) Peek(p *Page) uint64 { return atomic.LoadUint64(&p.w[w.region][w.index]) }
+
+// Load reads the word: a guarded one is checked, any other is a point. Reading
+// it while its view is not current is a finding.
+func (w *PageWord) Load(c *Ctx, p *Page) uint64 {
+	if c.sim != nil {
+		w.access(c, p, KLoad)
+		w.checkView(c, p)
+		v := p.w[w.region][w.index]
+		c.sim.note(v)
+		return v
+	}
+	if w.f.Class == ClassGuarded {
+		return p.w[w.region][w.index]
+	}
+	return atomic.LoadUint64(&p.w[w.region][w.index])
+}
+
+// LoadStale reads the word and accepts whatever is there: a read that may
+// legally see garbage, which the caller throws away.
+func (w *PageWord) LoadStale(c *Ctx, p *Page) uint64 {
+	if c.sim == nil {
+		return atomic.LoadUint64(&p.w[w.region][w.index])
+	}
+	c.point(KLoad, w.f)
+	v := p.w[w.region][w.index]
+	c.sim.note(v)
+	return v
+}
+
+// Store writes the word under the same rules as Load.
+func (w *PageWord) Store(c *Ctx, p *Page, v uint64) {
+	if c.sim != nil {
+		w.access(c, p, KStore)
+		w.checkView(c, p)
+		c.sim.note(v)
+		p.w[w.region][w.index] = v
+		return
+	}
+	if w.f.Class == ClassGuarded {
+		p.w[w.region][w.index] = v
+		return
+	}
+	atomic.StoreUint64(&p.w[w.region][w.index], v)
+}
+
+// Cmpxchg stores v when the word holds old, in one step for every CPU.
+func (w *PageWord) Cmpxchg(c *Ctx, p *Page, old, v uint64) bool {
+	at := &p.w[w.region][w.index]
+	if c.sim == nil {
+		return atomic.CompareAndSwapUint64(at, old, v)
+	}
+	c.point(KCmpxchg, w.f)
+	w.checkView(c, p)
+	c.sim.note(*at)
+	if *at != old {
+		return false
+	}
+	*at = v
+	return true
+}
+
+func (w *PageWord) access(c *Ctx, p *Page, k Kind) {
+	if w.f.Class == ClassGuarded {
+		p.guard[w.region].check(c, w.f)
+		return
+	}
+	c.point(k, w.f)
+}
+
+func (w *PageWord) checkView(c *Ctx, p *Page) {
+	if p.view[w.region] != w.view {
+		c.Fault(fault.StaleView, "%s of page %d, which is used as %s", w.f.Name(), p.pfn,
+			p.view[w.region])
+	}
+}
+
+// AllocPages asks the page layer for a block of 1<<order pages; nil when there
+// is none or a failure was injected. mayBlock says that the caller may sleep,
+// which is a finding with interrupts off, preemption disabled or in a handler.
+func (c *Ctx) AllocPages(order int, mayBlock bool) *Page {
+	if c.sim == nil {
+		p := c.m.layer.Alloc(c, order)
+		if p == nil {
+			c.f.refused++
+		}
+		return p
+	}
+	if mayBlock && !c.maySleep() {
+		c.Fault(fault.Sleeping, "page allocation that may sleep with %s", c.whyNot())
+	}
+	c.f.pageRequests++
+	c.point(KPageAlloc, zonePages)
+	fail := c.f.failAt != 0 && c.f.pageRequests == c.f.failAt
+	if c.failNext || fail {
+		c.failNext = false
+		c.f.refused++
+		return nil
+	}
+	p := c.m.layer.Alloc(c, order)
+	if p == nil {
+		c.f.refused++
+	}
+	return p
+}
+
+// FreePages gives back a block that AllocPages returned.
+func (c *Ctx) FreePages(p *Page) { c.m.layer.Free(c, p, p.Order()) }
+
+var zonePages = Atomic("zone", "pages")

@@ -1,0 +1,285 @@
+package machine
+
+import (
+	"sync/atomic"
+
+	"allocfuzz/impls/fault"
+)
+
+// A Word is a shared word of class atomic, racy or per-CPU: every access is a
+// point. Set it up with Init before the first access.
+type Word struct {
+	v     uint64
+	f     *Field
+	owner int32 // CPU that may write it, -1 when anybody may
+}
+
+// Init names the word and gives it a value. cpu is its owner when f is a per-CPU
+// field and is not looked at otherwise.
+func (w *Word) Init(f *Field, cpu int, v uint64) {
+	w.f, w.v, w.owner = f, v, -1
+	if f.Class == ClassPerCPU {
+		w.owner = int32(cpu)
+	}
+}
+
+// Peek reads without a point, for snapshots at quiet points.
+func (w *Word) Peek() uint64 { return atomic.LoadUint64(&w.v) }
+
+// Load reads the word.
+func (w *Word) Load(c *Ctx) uint64 {
+	if c.sim != nil {
+		return w.simLoad(c)
+	}
+	return atomic.LoadUint64(&w.v)
+}
+
+func (w *Word) simLoad(c *Ctx) uint64 {
+	c.point(KLoad, w.f)
+	c.sim.note(w.v)
+	return w.v
+}
+
+// ReadOnce is Load: the compiler may not repeat or drop it.
+func (w *Word) ReadOnce(c *Ctx) uint64 { return w.Load(c) }
+
+// LoadAcquire is a load that later accesses cannot pass.
+func (w *Word) LoadAcquire(c *Ctx) uint64 { return w.Load(c) }
+
+// Store writes the word.
+func (w *Word) Store(c *Ctx, v uint64) {
+	if c.sim != nil {
+		w.simStore(c, v)
+		return
+	}
+	atomic.StoreUint64(&w.v, v)
+}
+
+func (w *Word) simStore(c *Ctx, v uint64) {
+	c.point(KStore, w.f)
+	w.checkOwner(c)
+	c.sim.note(v)
+	w.v = v
+}
+
+// WriteOnce is Store: the compiler may not repeat or drop it.
+func (w *Word) WriteOnce(c *Ctx, v uint64) { w.Store(c, v) }
+
+// StoreRelease is a store that earlier accesses cannot pass.
+func (w *Word) StoreRelease(c *Ctx, v uint64) { w.Store(c, v) }
+
+func (w *Word) checkOwner(c *Ctx) {
+	if w.owner >= 0 && int(w.owner) != c.cpu.ID {
+		c.Fault(fault.ForeignPerCPU, "%s of CPU %d written by CPU %d", w.f.Name(), w.owner, c.cpu.ID)
+	}
+}
+
+// Cmpxchg stores v when the word holds old and says whether it did: one step for
+// every CPU.
+func (w *Word) Cmpxchg(c *Ctx, old, v uint64) bool {
+	if c.sim == nil {
+		return atomic.CompareAndSwapUint64(&w.v, old, v)
+	}
+	c.point(KCmpxchg, w.f)
+	w.checkOwner(c)
+	c.sim.note(w.v)
+	if w.v != old {
+		return false
+	}
+	w.v = v
+	return true
+}
+
+// CmpxchgLocal is Cmpxchg of a word of this CPU. It excludes this CPU's
+// interrupts, not other CPUs: between its load and its store another CPU may
+// run. It is no fence.
+func (w *Word) CmpxchgLocal(c *Ctx, old, v uint64) bool {
+	if c.sim == nil {
+		if atomic.LoadUint64(&w.v) != old {
+			return false
+		}
+		atomic.StoreUint64(&w.v, v)
+		return true
+	}
+	c.point(KCmpxchg, w.f)
+	w.checkOwner(c)
+	seen := w.v
+	c.sim.note(seen)
+	if seen != old {
+		return false
+	}
+	c.remoteWindow(w.f)
+	w.v = v
+	return true
+}
+
+// Add adds n (modulo 2^64) in one step and returns the new value.
+func (w *Word) Add(c *Ctx, n uint64) uint64 {
+	if c.sim == nil {
+		return atomic.AddUint64(&w.v, n)
+	}
+	c.point(KStore, w.f)
+	w.checkOwner(c)
+	w.v += n
+	c.sim.note(w.v)
+	return w.v
+}
+
+// A DoubleWord is two words that a CmpxchgDouble changes together.
+type DoubleWord struct{ A, B Word }
+
+// CmpxchgDoubleLocal stores (a, b) when the pair holds (oldA, oldB): local to
+// this CPU as CmpxchgLocal is.
+func (d *DoubleWord) CmpxchgDoubleLocal(c *Ctx, old, v [2]uint64) bool {
+	if c.sim == nil {
+		if d.A.Peek() != old[0] || d.B.Peek() != old[1] {
+			return false
+		}
+		atomic.StoreUint64(&d.A.v, v[0])
+		atomic.StoreUint64(&d.B.v, v[1])
+		return true
+	}
+	c.point(KCmpxchg, d.A.f)
+	d.A.checkOwner(c)
+	c.sim.note(d.A.v)
+	c.sim.note(d.B.v)
+	if d.A.v != old[0] || d.B.v != old[1] {
+		return false
+	}
+	c.remoteWindow(d.A.f)
+	d.A.v, d.B.v = v[0], v[1]
+	return true
+}
+
+// A Guard is what must be held to touch a guarded field: a spin lock, or
+// interrupts off on one CPU (or that CPU's local lock).
+type Guard struct {
+	lock  *SpinLock
+	local *LocalLock
+	cpu   *CPU
+}
+
+// IRQsOffOn is the guard "interrupts off on this CPU".
+func IRQsOffOn(cpu *CPU) Guard { return Guard{cpu: cpu} }
+
+// Held says whether c holds g.
+func (g *Guard) Held(c *Ctx) bool {
+	switch {
+	case g.lock != nil:
+		return g.lock.owner == c
+	case g.local != nil:
+		return g.local.heldBy(c)
+	case g.cpu != nil:
+		return c.cpu == g.cpu && g.cpu.irqsOff
+	}
+	return false
+}
+
+func (g *Guard) name() string {
+	switch {
+	case g.lock != nil:
+		return g.lock.f.Name()
+	case g.local != nil:
+		return "local lock " + g.local.f.Name()
+	case g.cpu != nil:
+		return "interrupts off on its CPU"
+	}
+	return "no guard set"
+}
+
+func (g *Guard) check(c *Ctx, f *Field) {
+	if !g.Held(c) {
+		c.Fault(fault.Unguarded, "%s without %s", f.Name(), g.name())
+	}
+}
+
+// A GuardedWord is a shared word that may be touched only with its guard held:
+// each access is checked and none is a point.
+type GuardedWord struct {
+	v uint64
+	f *Field
+	g Guard
+}
+
+// Init names the word, says what guards it and gives it a value.
+func (w *GuardedWord) Init(f *Field, g Guard, v uint64) { w.f, w.g, w.v = f, g, v }
+
+// Peek reads without a check, for snapshots at quiet points.
+func (w *GuardedWord) Peek() uint64 { return w.v }
+
+// Load reads the word.
+func (w *GuardedWord) Load(c *Ctx) uint64 {
+	if c.sim != nil {
+		w.g.check(c, w.f)
+	}
+	return w.v
+}
+
+// Store writes the word.
+func (w *GuardedWord) Store(c *Ctx, v uint64) {
+	if c.sim != nil {
+		w.g.check(c, w.f)
+		c.sim.note(v)
+	}
+	w.v = v
+}
+
+// Add adds n (modulo 2^64) and returns the new value.
+func (w *GuardedWord) Add(c *Ctx, n uint64) uint64 {
+	w.Store(c, w.v+n)
+	return w.v
+}
+
+// LoadMem reads the word of memory at a, for instance the link of a free object.
+// Outside the arena the run ends with a wild address.
+func (c *Ctx) LoadMem(f *Field, a Addr) uint64 {
+	if c.sim == nil {
+		return c.m.atomicGet(int(a - c.m.Base))
+	}
+	c.point(KMemLoad, f)
+	off := c.offset(f, a)
+	v := c.m.get(off)
+	c.sim.note(v)
+	return v
+}
+
+// StoreMem writes the word of memory at a.
+func (c *Ctx) StoreMem(f *Field, a Addr, v uint64) {
+	if c.sim == nil {
+		c.m.atomicPut(int(a-c.m.Base), v)
+		return
+	}
+	c.point(KMemStore, f)
+	c.sim.note(v)
+	c.m.put(c.offset(f, a), v)
+}
+
+// LoadMemGuarded reads the word of memory at a, which g guards: no point.
+func (c *Ctx) LoadMemGuarded(f *Field, g Guard, a Addr) uint64 {
+	if c.sim == nil {
+		return c.m.atomicGet(int(a - c.m.Base))
+	}
+	g.check(c, f)
+	return c.m.get(c.offset(f, a))
+}
+
+// StoreMemGuarded writes the word of memory at a, which g guards: no point.
+func (c *Ctx) StoreMemGuarded(f *Field, g Guard, a Addr, v uint64) {
+	if c.sim == nil {
+		c.m.atomicPut(int(a-c.m.Base), v)
+		return
+	}
+	g.check(c, f)
+	c.sim.note(v)
+	c.m.put(c.offset(f, a), v)
+}
+
+// offset turns an address into an offset of the arena or ends the run.
+func (c *Ctx) offset(f *Field, a Addr) int {
+	n := uint64(c.m.WordBytes())
+	if !c.m.Contains(a, n) || a%n != 0 {
+		c.Die(fault.WildAddress, "%s at %#x, arena is %#x-%#x", f.Name(), a, c.m.Base,
+			c.m.Base+c.m.Bytes())
+	}
+	return int(a - c.m.Base)
+}

@@ -1,0 +1,129 @@
+package impls
+
+// A Snapshot is the state of a subject at a quiet point, as it was found by
+// walking its own structures. It is reused: Reset keeps the storage.
+type Snapshot struct {
+	Caches []CacheState
+	Slabs  []SlabState
+	Counts []Count
+	// PagesTotal and PagesFree are the page layer's own figures.
+	PagesTotal, PagesFree int
+}
+
+// A CacheState is one cache.
+type CacheState struct {
+	Name       string
+	Size       uint64 // bytes of an object
+	Stride     uint64 // distance of two objects
+	Align      uint64
+	LinkOffset uint64 // where a free object keeps its link
+	Dead       bool   // destroyed
+	FullLists  bool   // every slab is on a list, and the lists are strict: SLAB
+}
+
+// A SlabState is one slab that exists: from its page allocation until its pages
+// went back. A family keeps a list of them beside its own lists, so that a lost
+// one still shows.
+type SlabState struct {
+	Cache   int // index in Caches
+	Page    int // number of its first page
+	Order   int
+	Addr    Addr
+	First   Addr // first object
+	Objects int
+	Inuse   int // as stored
+	Frozen  bool
+	Colour  int // -1 without colouring
+	Colours int // legal colours are below it, 0 counts as 1
+	On      []Place
+	Free    []Addr // its own freelist in order
+	FreeEnd FreeEnd
+	CPUFree []Addr // its objects on a CPU's freelist or array, in order
+	CPUEnd  FreeEnd
+}
+
+// A FreeEnd says how the walk of a freelist ended.
+type FreeEnd uint8
+
+// The ends of a walk.
+const (
+	EndOK     FreeEnd = iota // at the end marker
+	EndLeaves                // at something that is no object of the slab: the last entry
+	EndCycle                 // after more steps than the slab has objects
+)
+
+// PlaceKind is what a slab is on.
+type PlaceKind uint8
+
+// The places of a slab.
+const (
+	OnList       PlaceKind = iota // a list of its cache or node
+	OnCPU                         // the slab of a CPU
+	OnCPUPartial                  // a CPU's partial list
+)
+
+// A Place is one place where a slab was found.
+type Place struct {
+	Kind PlaceKind
+	List ListKind // OnList
+	CPU  int      // OnCPU, OnCPUPartial
+	At   int      // position in the list, from 0
+}
+
+// ListKind is which list, and so what fullness its slabs must have.
+type ListKind uint8
+
+// The lists.
+const (
+	ListPartial ListKind = iota // some objects free, some in use (SLUB: may be all free)
+	ListFull                    // none free
+	ListFree                    // all free
+	ListAny                     // one list in an order of its own
+)
+
+// A Count is a stored counter beside what it counts.
+type Count struct {
+	Name    string
+	Stored  int
+	Counted int
+}
+
+// Reset empties the snapshot.
+func (s *Snapshot) Reset() {
+	s.Caches, s.Counts = s.Caches[:0], s.Counts[:0]
+	s.Slabs = s.Slabs[:0]
+	s.PagesTotal, s.PagesFree = 0, 0
+}
+
+// AddSlab adds a slab and returns it for filling in, with its slices empty but
+// their storage kept.
+func (s *Snapshot) AddSlab() *SlabState {
+	if len(s.Slabs) < cap(s.Slabs) {
+		s.Slabs = s.Slabs[:len(s.Slabs)+1]
+	} else {
+		s.Slabs = append(s.Slabs, SlabState{})
+	}
+	b := &s.Slabs[len(s.Slabs)-1]
+	*b = SlabState{On: b.On[:0], Free: b.Free[:0], CPUFree: b.CPUFree[:0], Colour: -1}
+	return b
+}
+
+// SlabOf finds the slab whose memory holds a; nil when none does.
+func (s *Snapshot) SlabOf(pageSize uint64, a Addr) *SlabState {
+	for i := range s.Slabs {
+		b := &s.Slabs[i]
+		if a >= b.Addr && a-b.Addr < pageSize<<uint(b.Order) {
+			return b
+		}
+	}
+	return nil
+}
+
+// Holds says whether a is the address of an object of b, stride bytes apart.
+func (b *SlabState) Holds(a Addr, stride uint64) bool {
+	if a < b.First || stride == 0 {
+		return false
+	}
+	d := a - b.First
+	return d%stride == 0 && d/stride < uint64(b.Objects)
+}

@@ -1,0 +1,110 @@
+package impls
+
+// Code is an operation of a batch: a subset of the program language in which
+// names are slots and nothing is text.
+type Code uint8
+
+// The operations.
+const (
+	OpAlloc Code = iota
+	OpFree
+	OpMalloc
+	OpCalloc
+	OpRealloc
+	OpMemalign
+	OpUsable
+	OpFreeSized
+	OpPages
+	OpPagesFree
+	OpCreate
+	OpDestroy
+	OpShrink
+	OpDrain
+	OpFill
+	OpVerify
+	nCodes
+)
+
+var codeNames = [nCodes]string{"alloc", "free", "malloc", "calloc", "realloc", "memalign", "usable",
+	"freesized", "pages", "pagesfree", "create", "destroy", "shrink", "drain", "fill", "verify"}
+
+// String names the operation as programs do.
+func (c Code) String() string { return codeNames[c] }
+
+// An Op is one operation of a batch: a compiled line.
+type Op struct {
+	Code    Code
+	Flags   AllocFlags
+	Fail    uint16  // its n-th page request fails, 0 none
+	Cache   int32   // slot of the cache, -1 when the operation is by size
+	Slot    int32   // slot of its operand, -1
+	Result  int32   // slot that it binds, -1
+	Size    uint64  // bytes; calloc: of one element; pages: order
+	Arg     uint64  // memalign: alignment; calloc: elements
+	Pattern Pattern // contents given to what it returns
+	Spec    *CacheSpec
+}
+
+// A Batch is a stream of operations for one context, with the caches that exist
+// from the start in slots 0, 1, ….
+type Batch struct {
+	Caches []CacheSpec
+	Slots  int // slots of objects
+	Ops    []Op
+}
+
+// Outcome is what became of an operation.
+type Outcome uint8
+
+// The outcomes.
+const (
+	OK Outcome = iota
+	NoMem
+	Unsupported // outside the subject's capabilities
+	Skipped     // an operand was void, or a race in the program was lost
+	Refused     // the subject said no for another reason
+	Reported    // a debug report was made
+	Died        // the subject's process ended during it
+)
+
+var outcomeNames = [...]string{"ok", "enomem", "unsupported", "skipped", "refused", "report", "died"}
+
+// String gives the spelling of programs.
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// An Event is one operation as it happened: an entry of a transcript. Allocations
+// are written down when they end, frees when they begin, since between the two
+// the address belongs to the program.
+type Event struct {
+	Op      int32 // index in the batch or compiled program
+	Code    Code
+	Outcome Outcome
+	Ctx     uint8 // number of the context
+	CPU     uint8
+	Irq     bool    // in a handler
+	Legit   bool    // NoMem: the page layer refused during the operation
+	Fresh   Pattern // pattern that the memory got
+	Cache   int32   // slot of the cache, -1
+	Slot    int32   // slot bound or used
+	Want    Pattern // pattern that was expected
+	Bad     int64   // offset of the first wrong byte, -1 when none
+	Align   uint64  // alignment asked for
+	Addr    Addr
+	Old     Addr   // realloc: the address before
+	Size    uint64 // bytes asked for
+	Usable  uint64 // bytes that the subject gives, 0 when it does not say
+	Seq     uint64 // place in the order of the run, from 1
+}
+
+// A Transcript is what happened in one run, in order.
+type Transcript struct {
+	Events []Event
+	Last   int32  // last operation begun, when the subject died
+	Death  string // how it died, "" when it did not
+}
+
+// A Player runs a batch on a remote subject.
+type Player interface {
+	Play(b *Batch) (*Transcript, error)
+	Close() error
+}
