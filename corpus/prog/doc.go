@@ -1,0 +1,133 @@
+// Package prog is the text format of allocfuzz programs: seeds, scenarios, regressions and traces.
+//
+// A program says which machine it runs on, which caches and tasks there are, what each context
+// does, one operation a line, and, if it matters, where a run departs from the order of the lines.
+// This is a whole one:
+//
+//	allocfuzz 1
+//	title: object handed out twice
+//	# An interrupt takes two objects and gives the first back between the load and the exchange.
+//	cache c size=64
+//
+//	cpu0 w = alloc c
+//	cpu0 a = alloc c
+//	cpu0 b = alloc c
+//	irq0 x = alloc c
+//	irq0 y = alloc c
+//	irq0 free c x
+//
+//	sched subject=slub-2008-cmpxchg => bug "object handed out twice"
+//	at alloc(a) cmpxchg cpu_slab.freelist 1: irq0
+//
+// # Words
+//
+// A file is UTF-8 text of lines of at most 64 KiB (MaxLine). Words are separated by blanks, except
+// in key=value, where none may stand. A name is [a-z_][a-z0-9_]*. A number is decimal or 0x and
+// hexadecimal digits, with K (1024) or M (1024 K) behind it if you like. Text in double quotes is
+// a string as in Go. The name of a subject may hold capitals and -+./ as well.
+//
+// A line whose first non-blank is # is a comment. It belongs to the line below and moves with it;
+// the first ones of a file belong to the program. Blank lines are kept, at most one in a row.
+//
+// # Head
+//
+// The first line is always "allocfuzz 1"; the number is the version of the format. A regression
+// goes on with what is known about it, a line each: title:, class:, found:, date:.
+//
+// # Declarations
+//
+//	machine key=value …      once, before the others
+//	cache NAME key=value …   a cache that exists from the start; size= must be given
+//	task NAME cpu=n          a task that starts on CPU n
+//
+// Keys of the machine, with their defaults: cpus=1, pages=16, pagesize=4096 (128 with word=16),
+// word=64 (or 32, 16), base= (the span of half a word, rounded up to a page), seqbits= (half of
+// word), seq0=0, preempt=none (or full, rt), tso=off (or on). The arena must end within the
+// address space of the word.
+//
+// Keys of a cache: align, batch, cpu_partial, ctor=on, flags (words of CacheFlags, joined by
+// commas), limit, min_partial, objects, order, size. What is not given is the allocator's choice.
+//
+// # Operations
+//
+//	[@LABEL] CONTEXT [NAMES =] VERB [operands] [key=value …] [=> OUTCOME [@SUBJECT]] … [; NOTE]
+//	[@LABEL] CONTEXT repeat n {
+//		lines of the same context, or one more repeat
+//	}
+//	check
+//
+// The context is who runs the line. cpuN is a task that stays on CPU N; a declared task goes by
+// its name; the lines of irqN, or irqN.name, are the body of one interrupt handler of CPU N,
+// delivered once, by default where its first line stands. Lines of one context run in their
+// order. A check has no context: everybody waits there while the structure is examined.
+//
+// Operands come in a fixed order: a cache, slots, numbers. Which ones a verb takes, with the
+// options and their limits, is in the table Ops (and Usage prints it):
+//
+//	c = create size=64 …     destroy c      shrink c
+//	a = alloc c              free c a       a,b,d = allocbulk c    freebulk c a b d
+//	p = malloc 64            free p         p = calloc 4 16        q = realloc p 128
+//	p = memalign 64 100      usable p       freesized p 64
+//	g = pages 2              pagesfree g
+//	fill x                   verify x
+//	overrun x 4              underrun x 4   writefreed x
+//	freeagain [c] x          freeinside [c] x 8    freeforeign [c] x    freewrong d x
+//	flip REGION of x         flip slab.FIELD of x  flip cache.FIELD c
+//	validate c               flush c        drain                  offline cpu=1
+//
+// With a cache in front free gives an object back, without one an allocation by size; the misuse
+// verbs do the same. fail=n on a line that allocates makes its n-th request for pages fail.
+//
+// A name is one slot: it means whatever was bound to it last. It may be used below a line of the
+// same context that binds it, or anywhere when another context binds it (the user waits). A name
+// that nothing binds, or that is bound only later by the same context, is an error; so is a name
+// for both a cache and a slot.
+//
+// The outcome is one of ok, enomem, unsupported, skipped, refused, or report and the report's
+// title in quotes. It is compared with what happened, on one subject only if one is named. A note
+// is for people and is never compared.
+//
+// # Schedules
+//
+//	sched [subject=NAME] [=> bug "TITLE"]
+//	at WHERE KIND FIELD n: ACTION, …
+//
+// Schedules end the file. A block belongs to the subject it names, one block a subject, or to any
+// subject. Every departure below it names a point: the n-th one of this kind on this field (-
+// where there is none) while one line is executed once.
+//
+//	WHERE   alloc(a)         the line with this verb and this name: its first result, else its
+//	                         first slot, else its cache. It must be the only such line
+//	        here             the line with the label @here
+//	        alloc(a)[3]      its third round in a repeat, one [n] for each repeat around it,
+//	                         outermost first; none means the first round of all
+//	        irq0#2/alloc(x)  a line of a handler, in its second delivery; #1 is not written
+//	KIND    load store cmpxchg memload memstore lock unlock irqsave irqrestore preempt_disable
+//	        preempt_enable pagealloc barrier call end wait
+//	FIELD   object.member, the kind of object, never one of them: cpu_slab.freelist
+//	ACTION  cpuN, a task     go on there          irqN, irqN.name   deliver this handler
+//	        move cpuN        move the task        fail              fail this page request
+//	        none             do not deliver
+//
+// # Canonical text
+//
+// Format prints every program in exactly one way, which allocfuzz fmt writes back: single blanks,
+// keys and the words of a key sorted, outcomes sorted by subject, numbers decimal (base= in
+// hexadecimal), machine values that are defaults left out, "a,b = allocbulk c", bodies of repeats
+// indented by a tab, declarations in the order machine, caches, tasks. A line with a label is
+// anchored by it; a line that an anchor could not name otherwise is given a label (l1, l2, …).
+//
+// # Reading and writing
+//
+// Parse and ParseString take a whole program, strictly. A Reader takes it line by line, for traces
+// of millions of lines; a Writer prints it so. ParseRepair leaves out what it cannot accept, for
+// corpora older than the grammar. Validate is for programs built in memory. Faults are of type
+// *Error and print as file:line:column: what is wrong; what was expected; what to do.
+//
+// To add an operation, add its constant and its row to Ops: parser, printer, checks and everything
+// outside that works from the table follow. A misspelt row is noticed by the tests.
+//
+// Why text: bytes die when their encoding changes, while a line that says what it does survives,
+// can be read in a review, and can be edited by hand. Why anchors and not step numbers: inserting
+// an unrelated line moves every number behind it and no anchor.
+package prog
