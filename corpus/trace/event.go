@@ -1,0 +1,77 @@
+package trace
+
+// A Kind says what an Event is.
+type Kind uint8
+
+// The kinds of event. Realloc is a whole one; formats that write the object before and the object
+// after apart, with events of other threads possibly between them, give MoveFrom and MoveTo.
+const (
+	Skipped Kind = iota
+	Malloc
+	Calloc
+	Memalign
+	Free
+	Realloc
+	MoveFrom
+	MoveTo
+)
+
+// An Event is one step of a recording, in no format's own terms.
+type Event struct {
+	Kind Kind
+	Line int    // input line, from 1; of a format without lines, the number of the record
+	ID   uint64 // the object: of Realloc and MoveTo the one after; 0 is none
+	Old  uint64 // Realloc: the object before; 0 is none
+	Size uint64 // bytes asked for; Calloc: of one element
+	// Count is the number of elements of a Calloc.
+	Count uint64
+	// Align is the alignment of a Memalign, in bytes.
+	Align uint64
+	// Mate is equal on the two halves of one move, as far as the format can tell.
+	Mate uint64
+	// Skip and Note say, when Kind is Skipped, what was left out and why. Note may be empty.
+	Skip Skip
+	Note string
+}
+
+// A Skip is a reason to leave something out of the program, or to take only part of it.
+type Skip uint8
+
+// The reasons.
+const (
+	Mark          Skip = iota // a line that is no operation by design: a comment, a blank line
+	UnknownLine               // a line that the format does not have
+	Truncated                 // the last line, when the input ends before it does
+	Failed                    // a request that the recorded allocator refused
+	UnknownObject             // a free of an object from before; a realloc becomes an allocation
+	Null                      // a free of the null pointer
+	Unfit                     // a size or an alignment that no program can hold
+	HalfRealloc               // half of a realloc; the second half becomes an allocation
+	skips
+)
+
+var skipNames = [skips]string{
+	Mark:          "marks",
+	UnknownLine:   "unknown lines",
+	Truncated:     "truncated lines",
+	Failed:        "failed requests",
+	UnknownObject: "frees and reallocs of objects from before",
+	Null:          "frees of null",
+	Unfit:         "unfit sizes",
+	HalfRealloc:   "half reallocs",
+}
+
+// String returns the reason as a plural noun: "failed requests".
+func (s Skip) String() string {
+	if s >= skips {
+		return "unknown reasons"
+	}
+	return skipNames[s]
+}
+
+// A decoder reads one format. next fills *ev, which it may assume to be zero, with the next event.
+// At the end of the input it returns io.EOF; other errors are those of the reader. What it cannot
+// read is an event of kind Skipped, never an error.
+type decoder interface {
+	next(ev *Event) error
+}

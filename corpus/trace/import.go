@@ -1,0 +1,143 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"allocfuzz/corpus/prog"
+)
+
+// Options of an import. The zero value imports everything and keeps only the counts.
+type Options struct {
+	// File is the trace's name, for messages only.
+	File string
+	// Strict makes an error of what is otherwise counted and left out because the format does not
+	// have it: unknown lines, a last line that is cut, sizes no program can hold.
+	Strict bool
+	// Limit ends the import after so many operations; 0 is no limit.
+	Limit int
+	// Emit gets each line of the program, in order, all of them of context cpu0. The line and its
+	// slices are valid during the call only. An error ends the import and is returned. Nil is
+	// allowed: the import then only counts.
+	Emit func(*prog.Line) error
+	// Doc is the comment that Write puts on top of the program, a line each, without the "#".
+	Doc []string
+}
+
+// A Warning is something odd in a trace. Line is 0 when it belongs to no line.
+type Warning struct {
+	Line int
+	Text string
+}
+
+// warningsMax is how many warnings a Result keeps. Counts go on.
+const warningsMax = 64
+
+// A Result says what an import has read, made and left out.
+type Result struct {
+	Format     string     // name of the format, also when it was detected
+	Lines      int        // lines read, the skipped ones included
+	Operations int        // lines of the program
+	Skipped    [skips]int // what was left out or changed, how often, by Skip
+	Warnings   []Warning  // in the order of reading, at most 64
+	// WarningsMore counts the warnings not kept.
+	WarningsMore int
+	// PeakObjects and PeakBytes are the most that was live at once, of bytes as asked for. While a
+	// realloc runs, both its objects count.
+	PeakObjects int
+	PeakBytes   uint64
+	// LiveObjects and LiveBytes are what was live at the end.
+	LiveObjects int
+	LiveBytes   uint64
+	// Pages is the machine that the program needs: pages of 4096 bytes, a power of two.
+	Pages int
+	// Cut is true when Options.Limit ended the import before the trace did.
+	Cut bool
+}
+
+// SkippedOperations returns how many operations of the trace are not in the program as they were:
+// everything counted in Skipped but marks.
+func (r *Result) SkippedOperations() int {
+	n := 0
+	for why, count := range r.Skipped {
+		if Skip(why) != Mark {
+			n += count
+		}
+	}
+	return n
+}
+
+func (r *Result) warn(line int, text string) {
+	if len(r.Warnings) == warningsMax {
+		r.WarningsMore++
+		return
+	}
+	r.Warnings = append(r.Warnings, Warning{Line: line, Text: text})
+}
+
+// Import reads a trace from r and hands the lines of its program to opt.Emit. format is a name of
+// Formats, or empty to detect it by the first bytes. Memory is bounded by the objects live at once
+// in the trace.
+//
+// The error is an *Error, but for one of opt.Emit, which is returned as it is: the input is empty
+// or no trace, cannot be read, holds no operation at all, or, with opt.Strict, has a line that the
+// format has not. The result is valid up to there.
+func Import(format string, r io.Reader, opt Options) (Result, error) {
+	var res Result
+	lines := newLineReader(r)
+	f, err := findFormat(format, lines.b, opt.File)
+	if err != nil {
+		return res, err
+	}
+	res.Format = f.name
+	c := newConverter(&opt, &res)
+	err = pump(f.open(lines), c, &opt)
+	res.Lines = lines.count
+	c.finish(err == nil && !res.Cut)
+	if err == nil && res.Operations == 0 {
+		err = &Error{File: opt.File, Msg: fmt.Sprintf("no operation in %d lines of format %s; "+
+			"expected allocations that succeeded", res.Lines, f.name)}
+	}
+	return res, err
+}
+
+// pump drives the events of d through c until the input, the limit or an error ends it.
+func pump(d decoder, c *converter, opt *Options) error {
+	var ev Event
+	for {
+		ev = Event{}
+		err := d.next(&ev)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return &Error{File: opt.File, Msg: "cannot read the trace", Err: err}
+		}
+		before := c.res.Skipped
+		err = c.apply(&ev)
+		if errors.Is(err, errLimit) {
+			c.res.Cut = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if opt.Strict {
+			if err = c.refuse(&before, opt.File, ev.Line); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// refuse returns an error when the event just applied was left out for a reason that Strict does
+// not allow. Its text is that of the warning.
+func (c *converter) refuse(before *[skips]int, file string, line int) error {
+	for _, why := range []Skip{UnknownLine, Truncated, Unfit} {
+		if c.res.Skipped[why] != before[why] {
+			return &Error{File: file, Line: line, Msg: c.note}
+		}
+	}
+	return nil
+}
