@@ -28,7 +28,9 @@ var arrows = []row{
 	{"debugcheck", []string{"impls/fault"}, nil},
 	{"impls", []string{"impls/machine", "impls/fault", "debugcheck"}, nil},
 	{"impls/all", []string{"impls/..."}, nil},
-	{"impls/golib", contract, []string{"modernc.org/memory", "github.com/ncruces/wasm2go"}},
+	{"impls/golib", append([]string{"impls/kmalloc"}, contract...), []string{"modernc.org/memory", "github.com/ncruces/wasm2go"}},
+	{"impls/play", contract, nil},
+	{"impls/remote", append([]string{"impls/play"}, contract...), nil},
 	{"impls/page", contract, nil},
 	{"impls/kmalloc", append([]string{"impls/page"}, contract...), nil},
 	{"impls/...", append([]string{"impls/page", "impls/kmalloc"}, contract...), nil},
@@ -39,7 +41,7 @@ var arrows = []row{
 
 	{"oracle/sched", []string{"impls/machine", "impls/fault", "corpus/prog"}, nil},
 	{"oracle", []string{
-		"oracle/sched", "impls", "impls/machine", "impls/fault", "corpus/prog",
+		"oracle/sched", "impls", "impls/play", "impls/machine", "impls/fault", "corpus/prog",
 	}, nil},
 
 	// Instrumented by every fuzz binary, so it stays light: see heavy.

@@ -1,0 +1,94 @@
+package golib
+
+import (
+	"math"
+
+	"github.com/ncruces/wasm2go/libc-gen/test_alloc/sbrk"
+	"github.com/ncruces/wasm2go/libc-gen/test_alloc/tlsf"
+
+	"allocfuzz/impls"
+)
+
+// The memory of a module: its statics begin above the stack, its heap above them.
+const (
+	wasmPage  = 1 << 16
+	wasmStack = wasmPage     // first byte above the stack
+	wasmFirst = 2 * wasmPage // bytes of a new module
+	wasmMax   = 64 << 20     // bytes that it grows to
+	wasmKept  = 4 << 20      // storage that a pooled module keeps
+	stackUsed = 4096         // deepest that the allocators' own stack goes
+)
+
+// A module is an allocator translated from C by way of WebAssembly.
+type module[M any] interface {
+	Xmalloc(size int32) int32
+	Xmemalign(align, size int32) int32
+	Xrealloc(p, size int32) int32
+	Xfree(p int32)
+	Xmemory() M
+}
+
+// wasm is the backend over a module. Addresses are offsets in its memory, which
+// moves when it grows: it is always reached through mem.
+type wasm[M any] struct {
+	module[M]
+	mem *[]byte
+}
+
+func newSbrk(*table[uint64]) backend {
+	m := sbrk.New()
+	return &wasm[sbrk.Memory]{m, m.Xmemory().Slice()}
+}
+
+func newTLSF(*table[uint64]) backend {
+	m := tlsf.New()
+	return &wasm[tlsf.Memory]{m, m.Xmemory().Slice()}
+}
+
+func addr(p int32) impls.Addr { return impls.Addr(uint32(p)) }
+
+func (w *wasm[M]) asks(_, size uint64) bool { return size <= math.MaxUint32 }
+
+func (w *wasm[M]) alloc(size uint64, _ bool) impls.Addr { return addr(w.Xmalloc(int32(size))) }
+
+func (w *wasm[M]) memalign(align, size uint64) impls.Addr {
+	return addr(w.Xmemalign(int32(align), int32(size)))
+}
+
+func (w *wasm[M]) realloc(p impls.Addr, size uint64) impls.Addr {
+	return addr(w.Xrealloc(int32(p), int32(size)))
+}
+
+func (w *wasm[M]) free(p impls.Addr) { w.Xfree(int32(p)) }
+
+func (w *wasm[M]) usable(impls.Addr) uint64 { return 0 }
+
+func (w *wasm[M]) view(a impls.Addr, n uint64) []byte {
+	b := *w.mem
+	if a < wasmStack || a > uint64(len(b)) || n > uint64(len(b))-a {
+		return nil
+	}
+	return b[a : a+n : a+n]
+}
+
+// full says whether the module could not grow by what was asked for, with two
+// pages for its own needs, while a quarter of the limit is live or asked for: what
+// is missing below that is fragmentation that no small program reaches.
+func (w *wasm[M]) full(live, size uint64) bool {
+	return size == 0 ||
+		uint64(len(*w.mem))+size+2*wasmPage > wasmMax && live+size > wasmMax/4
+}
+
+// reset clears what a new module has as zeros and hides what it grew by: growing
+// again clears that.
+func (w *wasm[M]) reset() bool {
+	if cap(*w.mem) > wasmKept {
+		*w.mem = make([]byte, wasmFirst)
+		return true
+	}
+	*w.mem = (*w.mem)[:wasmFirst]
+	clear((*w.mem)[wasmStack-stackUsed:])
+	return true
+}
+
+func (w *wasm[M]) drop() {}

@@ -1,0 +1,206 @@
+package play
+
+import (
+	"errors"
+
+	"allocfuzz/impls"
+	"allocfuzz/impls/machine"
+)
+
+// A Setup is what an Exec is made for.
+type Setup struct {
+	Instance impls.Instance
+	Caps     impls.Caps
+	Profile  impls.Profile
+	PageSize uint64 // bytes of a page; 0 is 4096
+	Slots    int    // slots of objects
+	Caches   int    // slots of caches
+	// Native says that real threads share the Exec.
+	Native bool
+	// Destroys says that caches may be made or destroyed while other contexts run.
+	// Only natively it matters: counting who is inside a cache costs a shared word.
+	Destroys bool
+}
+
+// An Exec carries operations out on one Instance and keeps the program's slots.
+// Every context of a run shares it. Use Reset before each run.
+type Exec struct {
+	in       impls.Instance
+	mem      impls.Memory
+	objects  impls.Objects
+	sizes    impls.Allocator
+	pages    impls.Pages
+	caps     impls.Caps
+	profile  impls.Profile
+	pageSize uint64
+	native   bool
+	counts   bool
+	slots    []objectSlot
+	caches   []cacheSlot
+}
+
+// New is an Exec that was Reset with s.
+func New(s Setup) *Exec {
+	e := &Exec{}
+	e.Reset(s)
+	return e
+}
+
+// Reset makes e ready for a run with all slots unbound. It keeps its storage.
+func (e *Exec) Reset(s Setup) {
+	e.in, e.caps, e.profile, e.native = s.Instance, s.Caps, s.Profile, s.Native
+	e.counts = s.Destroys || !s.Native
+	e.mem = s.Instance.Memory()
+	e.objects, e.sizes, e.pages = nil, nil, nil
+	e.pageSize = s.PageSize
+	if e.pageSize == 0 {
+		e.pageSize = 4096
+	}
+	e.resetSlots(s.Slots, s.Caches)
+	if s.Native {
+		e.useObjects()
+		e.useSizes()
+		e.usePages()
+	}
+}
+
+func (e *Exec) resetSlots(slots, caches int) {
+	if cap(e.slots) < slots {
+		e.slots = make([]objectSlot, slots)
+	}
+	e.slots = e.slots[:slots]
+	for i := range e.slots {
+		s := &e.slots[i]
+		s.Slot = Slot{}
+		if e.native {
+			s.word.Init(slotLock, -1, 0)
+		}
+	}
+	if cap(e.caches) < caches {
+		e.caches = make([]cacheSlot, caches)
+	}
+	e.caches = e.caches[:caches]
+	clear(e.caches)
+	for i := range e.caches {
+		e.caches[i].word.Init(cacheLock, -1, 0)
+	}
+}
+
+// The parts of an instance are asked for when first used, since a family may
+// build them only then. Natively that is in Reset.
+
+func (e *Exec) useObjects() bool {
+	if e.objects == nil && e.caps.Has(impls.CapObjects) {
+		e.objects = e.in.Objects()
+	}
+	return e.objects != nil
+}
+
+func (e *Exec) useSizes() bool {
+	if e.sizes == nil && e.caps.Has(impls.CapSizes) {
+		e.sizes = e.in.Sizes()
+	}
+	return e.sizes != nil
+}
+
+func (e *Exec) usePages() bool {
+	if e.pages == nil && e.caps.Has(impls.CapPages) {
+		e.pages = e.in.Pages()
+	}
+	return e.pages != nil
+}
+
+// CacheSlots is the number of slots of caches that a batch needs.
+func CacheSlots(b *impls.Batch) int {
+	n := len(b.Caches)
+	for i := range b.Ops {
+		op := &b.Ops[i]
+		if op.Code == impls.OpCreate {
+			n = max(n, int(created(op))+1)
+		}
+	}
+	return n
+}
+
+// created is the slot of the cache that a create binds: its result, or its cache
+// when it has none.
+func created(op *impls.Op) int32 {
+	if op.Result >= 0 {
+		return op.Result
+	}
+	return op.Cache
+}
+
+// Open makes a cache that exists from the start in a slot. Any outcome but OK
+// leaves the slot void.
+func (e *Exec) Open(c *machine.Ctx, slot int, spec *impls.CacheSpec) impls.Outcome {
+	if why := e.mayCreate(spec); why != impls.OK {
+		e.bindCache(c, int32(slot), nil, spec)
+		return why
+	}
+	made, err := e.objects.NewCache(c, *spec)
+	if err != nil {
+		made = nil
+	}
+	e.bindCache(c, int32(slot), made, spec)
+	return outcomeOf(err)
+}
+
+// mayCreate says whether the subject has what a spec asks for.
+func (e *Exec) mayCreate(spec *impls.CacheSpec) impls.Outcome {
+	switch {
+	case spec == nil:
+		return impls.Skipped
+	case !e.useObjects():
+		return impls.Unsupported
+	case spec.Ctor && !e.caps.Has(impls.CapCtor):
+		return impls.Unsupported
+	case spec.Align > e.profile.MinAlign && !e.caps.Has(impls.CapAlign):
+		return impls.Unsupported
+	case len(spec.Flags) > 0 && !e.caps.Has(impls.CapDebug):
+		return impls.Unsupported
+	}
+	return impls.OK
+}
+
+// outcomeOf is how an error of the contract is written down.
+func outcomeOf(err error) impls.Outcome {
+	switch {
+	case err == nil:
+		return impls.OK
+	case errors.Is(err, impls.ErrNoMemory):
+		return impls.NoMem
+	case errors.Is(err, impls.ErrUnsupported):
+		return impls.Unsupported
+	}
+	return impls.Refused
+}
+
+// Slots is the number of slots of objects.
+func (e *Exec) Slots() int { return len(e.slots) }
+
+// Slot is what slot i holds, for misuse, reports and tests. Natively ask only
+// while nothing runs.
+func (e *Exec) Slot(i int) Slot { return e.slots[i].Slot }
+
+// Cache is the cache in slot i, nil when it holds none.
+func (e *Exec) Cache(i int) impls.Cache {
+	if i < 0 || i >= len(e.caches) || e.caches[i].state != Live {
+		return nil
+	}
+	return e.caches[i].cache
+}
+
+// Memory is the memory of the instance.
+func (e *Exec) Memory() impls.Memory { return e.mem }
+
+// Ready says whether every operand of op was bound at some time: an operation of a
+// task waits until it is. A void operand is ready, and skips the operation.
+func (e *Exec) Ready(op *impls.Op) bool {
+	if i := op.Slot; i >= 0 && int(i) < len(e.slots) && e.slots[i].State == Unbound {
+		return false
+	}
+	i := op.Cache
+	return op.Code == impls.OpCreate || i < 0 || int(i) >= len(e.caches) ||
+		e.caches[i].state != Unbound
+}

@@ -1,0 +1,175 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"allocfuzz/impls"
+)
+
+// How a subject died, where whoever started it does not know better.
+const (
+	DeathHung   = "hung"
+	DeathExited = "exited"
+)
+
+// Options are what a Player needs from whoever started the subject. Every field may
+// be left out.
+type Options struct {
+	// Watch is called when a batch begins. It may set a clock that closes the stream
+	// when the subject takes too long. What it returns is called once the batch is
+	// over and says whether that happened.
+	Watch func() (stop func() bool)
+	// Why says how the subject died, after the stream ended too early: "" for
+	// DeathExited.
+	Why func() string
+}
+
+// A Player plays batches on the subject at the other end of a stream.
+type Player struct {
+	rw   io.ReadWriteCloser
+	in   frames
+	out  []byte
+	opts Options
+	gone bool
+}
+
+var _ impls.Player = (*Player)(nil)
+
+// NewPlayer is a Player over rw, which it closes in Close.
+func NewPlayer(rw io.ReadWriteCloser, opts Options) *Player {
+	return &Player{rw: rw, in: frames{r: rw}, opts: opts}
+}
+
+// Close closes the stream.
+func (p *Player) Close() error {
+	p.gone = true
+	return p.rw.Close()
+}
+
+// Play sends b and collects its transcript, whose Last is -1 when the subject
+// lives. A subject that dies is no error: the transcript then says how and in which
+// operation, and the Player is of no more use. Errors are a batch with slots out of
+// range, a *FormatError when the subject answers with something else than frames,
+// and its own refusal of the batch.
+func (p *Player) Play(b *impls.Batch) (*impls.Transcript, error) {
+	if p.gone {
+		return nil, errors.New("remote: the subject is gone, expected a new player")
+	}
+	p.out = AppendBatch(begun(p.out, kindBatch), b)
+	if len(p.out) > frameMax {
+		return nil, fmt.Errorf("remote: batch of %d bytes: expected at most %d, split it",
+			len(p.out), frameMax)
+	}
+	if _, err := decodeBatch(p.out[frameHead:], 0); err != nil {
+		return nil, fmt.Errorf("batch not valid: %w", err)
+	}
+	stop := func() bool { return false }
+	if p.opts.Watch != nil {
+		stop = p.opts.Watch()
+	}
+	t := &impls.Transcript{Last: -1, Events: make([]impls.Event, 0, len(b.Ops))}
+	_, err := p.rw.Write(finish(p.out))
+	if err == nil {
+		err = p.collect(b, t)
+	}
+	hung := stop()
+	if err == nil {
+		t.Last = -1
+		return t, nil
+	}
+	p.gone = true
+	var malformed *FormatError
+	var refused refusal
+	if errors.As(err, &malformed) || errors.As(err, &refused) {
+		return nil, err
+	}
+	t.Death = p.why(hung)
+	died(b, t)
+	return t, nil
+}
+
+func (p *Player) why(hung bool) string {
+	if hung {
+		return DeathHung
+	}
+	if p.opts.Why != nil {
+		if why := p.opts.Why(); why != "" {
+			return why
+		}
+	}
+	return DeathExited
+}
+
+// died marks the operation that the subject died in. The event of a free is there
+// already.
+func died(b *impls.Batch, t *impls.Transcript) {
+	if t.Last < 0 {
+		return
+	}
+	if n := len(t.Events); n > 0 && t.Events[n-1].Op == t.Last {
+		t.Events[n-1].Outcome = impls.Died
+		return
+	}
+	op := &b.Ops[t.Last]
+	t.Events = append(t.Events, impls.Event{Op: t.Last, Code: op.Code, Outcome: impls.Died,
+		Cache: op.Cache, Slot: op.Slot, Bad: -1, Size: op.Size, Seq: uint64(t.Last) + 1})
+}
+
+// A refusal is what a subject that does not play a batch says.
+type refusal string
+
+func (r refusal) Error() string { return "remote: the subject refused the batch: " + string(r) }
+
+// collect reads progress until the end of the batch.
+func (p *Player) collect(b *impls.Batch, t *impls.Transcript) error {
+	for {
+		kind, payload, err := p.in.next("PEX")
+		if err != nil {
+			return err
+		}
+		if kind == kindError {
+			return refusal(payload[:min(len(payload), textMax)])
+		}
+		r := &reader{b: payload, base: p.in.off - int64(len(payload))}
+		p.events(r, b, t)
+		if kind == kindProgress {
+			last := r.int("operation begun", int64(t.Last)+1, int64(len(b.Ops))-1)
+			if r.err == nil {
+				t.Last = int32(last)
+			}
+		}
+		if err := r.end(); err != nil {
+			return err
+		}
+		if kind == kindEnd {
+			return nil
+		}
+	}
+}
+
+// events reads the events of one frame and holds them against the batch.
+func (p *Player) events(r *reader, b *impls.Batch, t *impls.Transcript) {
+	for range r.count("events", eventBytes) {
+		at := r.pos
+		var ev impls.Event
+		r.event(&ev)
+		next := int32(0)
+		if n := len(t.Events); n > 0 {
+			next = t.Events[n-1].Op + 1
+		}
+		switch {
+		case r.err != nil:
+			return
+		case ev.Op < next || int(ev.Op) >= len(b.Ops):
+			r.fail(at, "event of operation %d: expected %d to %d", ev.Op, next, len(b.Ops)-1)
+			return
+		case ev.Code != b.Ops[ev.Op].Code:
+			r.fail(at, "event of operation %d is %s: expected %s", ev.Op, ev.Code,
+				b.Ops[ev.Op].Code)
+			return
+		}
+		t.Events = append(t.Events, ev)
+	}
+}

@@ -1,0 +1,120 @@
+package remote
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"allocfuzz/impls"
+	"allocfuzz/impls/machine"
+	"allocfuzz/impls/play"
+)
+
+// Serve plays the batches that come on rw on fresh instances of v, one after the
+// other, until the stream ends: nil when that is between two batches. A panic of
+// the subject goes through, so that the process dies of it. A stream that holds
+// something else is answered with the reason and is an error.
+func Serve(rw io.ReadWriter, v *impls.Variant) error {
+	cfg := machine.DefaultConfig()
+	cfg.Native = true
+	s := &server{w: rw, v: v, m: machine.New(cfg)}
+	defer s.m.Close()
+	in := &frames{r: rw}
+	for {
+		_, payload, err := in.next("B")
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var b *impls.Batch
+		if err == nil {
+			b, err = decodeBatch(payload, in.off-int64(len(payload)))
+		}
+		if err != nil {
+			s.refuse(err)
+			return err
+		}
+		if err := s.play(b); err != nil {
+			return err
+		}
+	}
+}
+
+// A server is one end of a stream with the machine that instances are made on.
+type server struct {
+	w     io.Writer
+	v     *impls.Variant
+	m     *machine.Machine
+	c     *machine.Ctx
+	exec  play.Exec
+	frame []byte // being written
+	body  []byte // events since the last frame
+	n     int    // how many
+}
+
+func (s *server) refuse(err error) {
+	s.frame = append(begun(s.frame, kindError), err.Error()...)
+	_, _ = s.w.Write(finish(s.frame)) // the stream is of no more use anyway
+}
+
+// play plays one batch in the order of its operations.
+func (s *server) play(b *impls.Batch) error {
+	s.m.Reset()
+	s.c = s.m.NativeCtx(0, "cpu0")
+	defer s.c.Release()
+	in := s.v.New(s.m)
+	defer in.Close()
+	s.exec.Reset(play.Setup{Instance: in, Caps: s.v.Caps, Profile: s.v.Profile,
+		PageSize: uint64(s.m.PageSize), Slots: b.Slots, Caches: play.CacheSlots(b)})
+	s.body, s.n = s.body[:0], 0
+	for i := range b.Caches {
+		s.exec.Open(s.c, i, &b.Caches[i])
+	}
+	for i := range b.Ops {
+		if err := s.one(b, i); err != nil {
+			return err
+		}
+	}
+	return s.flush(kindEnd, 0)
+}
+
+// one plays operation i: what is known when the call begins is written before it.
+func (s *server) one(b *impls.Batch, i int) error {
+	op := &b.Ops[i]
+	ev := impls.Event{Op: int32(i), Seq: uint64(i) + 1}
+	var step play.Step
+	if !s.exec.Begin(s.c, op, &ev, &step) {
+		s.add(&ev)
+		return nil
+	}
+	frees := play.Frees(op.Code)
+	if frees {
+		s.add(&ev)
+	}
+	if err := s.flush(kindProgress, i); err != nil {
+		return err
+	}
+	s.exec.Call(s.c, &step)
+	s.exec.End(s.c, &step)
+	if !frees {
+		s.add(&ev)
+	}
+	return nil
+}
+
+func (s *server) add(ev *impls.Event) {
+	s.body = appendEvent(s.body, ev)
+	s.n++
+}
+
+// flush writes the events since the last frame and, for progress, the operation
+// that begins.
+func (s *server) flush(kind byte, op int) error {
+	s.frame = binary.AppendUvarint(begun(s.frame, kind), uint64(s.n))
+	s.frame = append(s.frame, s.body...)
+	if kind == kindProgress {
+		s.frame = binary.AppendVarint(s.frame, int64(op))
+	}
+	s.body, s.n = s.body[:0], 0
+	_, err := s.w.Write(finish(s.frame))
+	return err
+}

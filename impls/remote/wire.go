@@ -1,0 +1,85 @@
+package remote
+
+import (
+	"encoding/binary"
+
+	"allocfuzz/impls"
+)
+
+// AppendBatch appends the bytes of b to dst.
+func AppendBatch(dst []byte, b *impls.Batch) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(b.Caches)))
+	for i := range b.Caches {
+		dst = appendSpec(dst, &b.Caches[i])
+	}
+	dst = binary.AppendUvarint(dst, uint64(b.Slots))
+	dst = binary.AppendUvarint(dst, uint64(len(b.Ops)))
+	for i := range b.Ops {
+		dst = appendOp(dst, &b.Ops[i])
+	}
+	return dst
+}
+
+func appendOp(dst []byte, op *impls.Op) []byte {
+	dst = append(dst, byte(op.Code), byte(op.Flags))
+	for _, v := range [...]uint64{uint64(op.Fail), op.Size, op.Arg, uint64(op.Pattern)} {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	for _, v := range [...]int32{op.Cache, op.Slot, op.Result} {
+		dst = binary.AppendVarint(dst, int64(v))
+	}
+	if op.Spec == nil {
+		return append(dst, 0)
+	}
+	return appendSpec(append(dst, 1), op.Spec)
+}
+
+func appendSpec(dst []byte, s *impls.CacheSpec) []byte {
+	dst = appendString(dst, s.Name)
+	dst = binary.AppendUvarint(dst, s.Size)
+	dst = binary.AppendUvarint(dst, s.Align)
+	dst = append(dst, flag(s.Ctor, 1))
+	dst = binary.AppendUvarint(dst, uint64(len(s.Flags)))
+	for _, f := range s.Flags {
+		dst = appendString(dst, f)
+	}
+	for _, v := range [...]int{s.Objects, s.Order, s.MinPartial, s.CPUPartial, s.Limit, s.Batch} {
+		dst = binary.AppendVarint(dst, int64(v))
+	}
+	return dst
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func flag(set bool, bit byte) byte {
+	if set {
+		return bit
+	}
+	return 0
+}
+
+// AppendTranscript appends the bytes of t to dst.
+func AppendTranscript(dst []byte, t *impls.Transcript) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(t.Events)))
+	for i := range t.Events {
+		dst = appendEvent(dst, &t.Events[i])
+	}
+	dst = binary.AppendVarint(dst, int64(t.Last))
+	return appendString(dst, t.Death)
+}
+
+func appendEvent(dst []byte, ev *impls.Event) []byte {
+	dst = binary.AppendVarint(dst, int64(ev.Op))
+	dst = append(dst, byte(ev.Code), byte(ev.Outcome), ev.Ctx, ev.CPU,
+		flag(ev.Irq, 1)|flag(ev.Legit, 2))
+	for _, v := range [...]int64{int64(ev.Cache), int64(ev.Slot), ev.Bad} {
+		dst = binary.AppendVarint(dst, v)
+	}
+	for _, v := range [...]uint64{uint64(ev.Fresh), uint64(ev.Want), ev.Align, ev.Addr, ev.Old,
+		ev.Size, ev.Usable, ev.Seq} {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	return dst
+}

@@ -1,0 +1,249 @@
+package oracle
+
+import (
+	"fmt"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/impls"
+	"allocfuzz/impls/machine"
+)
+
+// Compiled is a program as the runner takes it: names are slots, contexts are
+// numbered, and every line has its place in the program's order.
+type Compiled struct {
+	Prog   *prog.Program
+	Config machine.Config
+	Caches []impls.CacheSpec // that exist from the start, in slots 0, 1, …
+	Lines  []Line            // by order; a repeat has a place too, and no operation
+	Ctxs   []Context
+	Checks []int    // orders of the check lines
+	Slots  []string // names of the slots of objects
+	Stores []string // names of the slots of caches
+	ops    int      // operations counted with repeats, saturating
+}
+
+// A Line is one operation of a compiled program.
+type Line struct {
+	Src     *prog.Line
+	Path    []int // its place in the program: indexes into nested bodies
+	Op      impls.Op
+	Ctx     int
+	Foreign bool // an operation of the language that no subject in process has yet
+}
+
+// A Context is a task or a handler with its lines.
+type Context struct {
+	Ctx   prog.Ctx
+	Name  string
+	CPU   int
+	First int // order of its first line
+	Code  []node
+}
+
+// node is a line, or a repeat with its body.
+type node struct {
+	line  int
+	count int // of a repeat, else 0
+	body  []node
+}
+
+// Sequential says whether one task does everything, so that the outcome of every
+// operation is decided by the program alone.
+func (p *Compiled) Sequential() bool { return len(p.Ctxs) == 1 && !p.Ctxs[0].Ctx.IsIRQ() }
+
+// Operations is the number of operations that a run executes, repeats counted.
+func (p *Compiled) Operations() int { return p.ops }
+
+const opsMax = 1 << 40
+
+type compiler struct {
+	p     *Compiled
+	slots map[string]int32
+	store map[string]int32
+	ctx   map[prog.Ctx]int
+}
+
+// Compile prepares a program that prog.Validate accepts. What it cannot run
+// (store buffers) is an error with the place in the file.
+func Compile(p *prog.Program) (*Compiled, error) {
+	k := newCompiler(p)
+	if err := k.machine(); err != nil {
+		return nil, err
+	}
+	for i := range p.Lines {
+		k.line(&p.Lines[i], []int{i}, -1)
+	}
+	k.p.ops = 0
+	for i := range k.p.Ctxs {
+		k.p.ops = min(opsMax, k.p.ops+countOps(k.p.Ctxs[i].Code))
+	}
+	return k.p, nil
+}
+
+func newCompiler(p *prog.Program) *compiler {
+	k := &compiler{p: &Compiled{Prog: p}, slots: map[string]int32{}, store: map[string]int32{},
+		ctx: map[prog.Ctx]int{}}
+	for i := range p.Caches {
+		c := &p.Caches[i]
+		k.cache(c.Name)
+		k.p.Caches = append(k.p.Caches, spec(c.Name, &c.Spec))
+	}
+	return k
+}
+
+func (k *compiler) machine() error {
+	m := k.p.Prog.Machine.Resolve()
+	k.p.Config = machine.Config{CPUs: m.CPUs, Pages: m.Pages, PageSize: m.PageSize, Word: m.Word,
+		Base: m.Base, SeqBits: m.SeqBits, Seq0: m.Seq0, Preempt: machine.Preempt(m.Preempt)}
+	if m.TSO {
+		return fmt.Errorf("%s: tso=on: store buffers are not built yet; remove it", k.p.Prog.File)
+	}
+	if err := k.p.Config.Validate(); err != nil {
+		return fmt.Errorf("%s: machine: %w", k.p.Prog.File, err)
+	}
+	return nil
+}
+
+func spec(name string, s *prog.CacheSpec) impls.CacheSpec {
+	o := s.Objects
+	if o == 0 {
+		o = -1
+	}
+	return impls.CacheSpec{Name: name, Size: uint64(s.Size), Align: uint64(s.Align), Ctor: s.Ctor,
+		Flags: s.Flags, Objects: o, Order: s.Order, MinPartial: s.MinPartial,
+		CPUPartial: s.CPUPartial, Limit: s.Limit, Batch: s.Batch}
+}
+
+func (k *compiler) slot(name string) int32 {
+	i, ok := k.slots[name]
+	if !ok {
+		i = int32(len(k.p.Slots))
+		k.slots[name] = i
+		k.p.Slots = append(k.p.Slots, name)
+	}
+	return i
+}
+
+func (k *compiler) cache(name string) int32 {
+	i, ok := k.store[name]
+	if !ok {
+		i = int32(len(k.p.Stores))
+		k.store[name] = i
+		k.p.Stores = append(k.p.Stores, name)
+	}
+	return i
+}
+
+// context numbers the context of a line, in the order of first lines.
+func (k *compiler) context(x prog.Ctx, pos int) int {
+	i, ok := k.ctx[x]
+	if ok {
+		return i
+	}
+	i = len(k.p.Ctxs)
+	k.ctx[x] = i
+	c := Context{Ctx: x, Name: x.String(), CPU: x.CPU, First: pos}
+	if x.Kind == prog.TaskCtx {
+		for _, t := range k.p.Prog.Tasks {
+			if t.Name == x.Name {
+				c.CPU = t.CPU
+			}
+		}
+	}
+	k.p.Ctxs = append(k.p.Ctxs, c)
+	return i
+}
+
+// line adds a line; inside a repeat owner is the context of the repeat and the
+// node is returned instead of being added to the context.
+func (k *compiler) line(l *prog.Line, path []int, owner int) node {
+	pos := len(k.p.Lines)
+	at := Line{Src: l, Path: path, Ctx: -1}
+	if l.Verb == prog.Check {
+		k.p.Lines = append(k.p.Lines, at)
+		k.p.Checks = append(k.p.Checks, pos)
+		return node{}
+	}
+	at.Ctx = owner
+	if owner < 0 {
+		at.Ctx = k.context(l.Ctx, pos)
+	}
+	n := node{line: pos}
+	if l.Verb == prog.Repeat {
+		k.p.Lines = append(k.p.Lines, at)
+		n.count = l.Count
+		for i := range l.Body {
+			sub := append(append([]int{}, path...), i)
+			n.body = append(n.body, k.line(&l.Body[i], sub, at.Ctx))
+		}
+	} else {
+		at.Op, at.Foreign = k.op(l)
+		k.p.Lines = append(k.p.Lines, at)
+	}
+	if owner < 0 {
+		c := &k.p.Ctxs[at.Ctx]
+		c.Code = append(c.Code, n)
+	}
+	return n
+}
+
+func countOps(code []node) int {
+	total := 0
+	for i := range code {
+		n := 1
+		if code[i].count > 0 {
+			n = min(opsMax, code[i].count*countOps(code[i].body))
+		}
+		total = min(opsMax, total+n)
+	}
+	return total
+}
+
+// codes maps verbs to operations of the contract; a verb that is missing is one
+// that no subject in process has yet.
+var codes = map[prog.Verb]impls.Code{
+	prog.Alloc: impls.OpAlloc, prog.Free: impls.OpFree, prog.Malloc: impls.OpMalloc,
+	prog.Calloc: impls.OpCalloc, prog.Realloc: impls.OpRealloc, prog.Memalign: impls.OpMemalign,
+	prog.Usable: impls.OpUsable, prog.FreeSized: impls.OpFreeSized, prog.Pages: impls.OpPages,
+	prog.PagesFree: impls.OpPagesFree, prog.Create: impls.OpCreate, prog.Destroy: impls.OpDestroy,
+	prog.Shrink: impls.OpShrink, prog.Drain: impls.OpDrain, prog.Fill: impls.OpFill,
+	prog.Verify: impls.OpVerify,
+}
+
+// op turns one line into an operation; foreign when the contract has none.
+func (k *compiler) op(l *prog.Line) (op impls.Op, foreign bool) {
+	op = impls.Op{Cache: -1, Slot: -1, Result: -1, Fail: uint16(min(l.Num("fail", 0), 1<<16-1))}
+	code, ok := codes[l.Verb]
+	op.Code = code
+	if l.HasFlag("zero") {
+		op.Flags |= impls.FlagZero
+	}
+	if l.HasFlag("atomic") {
+		op.Flags |= impls.FlagAtomic
+	}
+	if l.Cache != "" {
+		op.Cache = k.cache(l.Cache)
+	}
+	for _, name := range l.Slots {
+		op.Slot = k.slot(name)
+	}
+	for _, name := range l.Results {
+		if l.Verb == prog.Create {
+			op.Result = k.cache(name)
+		} else {
+			op.Result = k.slot(name)
+		}
+	}
+	switch {
+	case l.Verb == prog.Create:
+		s := spec(l.Results[0], l.Spec)
+		op.Spec = &s
+	case l.Verb == prog.Calloc:
+		op.Arg, op.Size = l.Nums[0], l.Nums[1]
+	case l.Verb == prog.Memalign:
+		op.Arg, op.Size = l.Nums[0], l.Nums[1]
+	case len(l.Nums) > 0:
+		op.Size = l.Nums[0]
+	}
+	return op, !ok
+}

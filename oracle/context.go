@@ -1,0 +1,159 @@
+package oracle
+
+import (
+	"allocfuzz/corpus/prog"
+	"allocfuzz/impls"
+	"allocfuzz/impls/machine"
+	"allocfuzz/impls/play"
+)
+
+const pinnedKind = prog.CPUCtx
+
+// ctxRun is one context of a run: what it needs between the parts of an
+// operation.
+type ctxRun struct {
+	r       *Runner
+	n       int // number of the context
+	step    play.Step
+	ev      impls.Event
+	body    func(*machine.Ctx)
+	task    *machine.Ctx
+	handler machine.Handler
+	op      *impls.Op // that waits for a name
+}
+
+// ctx returns context n, made once and kept.
+func (r *Runner) ctx(n int) *ctxRun {
+	for len(r.ctxs) <= n {
+		x := &ctxRun{r: r, n: len(r.ctxs)}
+		x.body = func(c *machine.Ctx) {
+			x.run(c, x.r.p.Ctxs[x.n].Code, round{after: machine.After})
+		}
+		r.ctxs = append(r.ctxs, x)
+	}
+	r.ctxs[n].task = nil
+	return r.ctxs[n]
+}
+
+// round is where a context is in the repeats around a line.
+type round struct {
+	iter  [2]int32
+	depth int
+	after int // order of what comes behind the body
+}
+
+func (x *ctxRun) run(c *machine.Ctx, code []node, at round) {
+	for i := range code {
+		n := &code[i]
+		next := at.after
+		if i+1 < len(code) {
+			next = code[i+1].line
+		}
+		if n.count == 0 {
+			x.line(c, n.line, at.iter, next)
+			continue
+		}
+		in := round{iter: at.iter, depth: at.depth + 1}
+		for k := 1; k <= n.count; k++ {
+			in.iter[at.depth] = int32(k)
+			in.after = next
+			if k < n.count {
+				in.after = n.body[0].line
+			}
+			x.run(c, n.body, in)
+		}
+	}
+}
+
+// Ready says whether every name that the waiting operation uses was bound.
+func (x *ctxRun) Ready(*machine.Ctx) bool { return x.r.exec.Ready(x.op) }
+
+// line carries out one line.
+func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
+	r := x.r
+	l := &r.lines[pos]
+	c.BeginLine(pos, iter)
+	x.ev.Op, x.ev.Ctx = int32(pos), uint8(x.n)
+	r.res.Counts.Operations++
+	r.judge.ctx = c
+	if l.Foreign {
+		x.ev = impls.Event{Op: int32(pos), Ctx: uint8(x.n), Outcome: impls.Unsupported, Cache: -1,
+			Slot: -1, Bad: -1}
+		r.note(&x.ev)
+		c.EndLine(next)
+		return
+	}
+	op := &l.Op
+	if !r.exec.Ready(op) {
+		x.op = op
+		c.Wait(x)
+	}
+	r.pattern++
+	op.Pattern = r.pattern
+	x.orphan(op)
+	if !r.exec.Begin(c, op, &x.ev, &x.step) {
+		r.judge.event(&x.ev)
+		r.note(&x.ev)
+	} else {
+		x.call(c, op)
+	}
+	if r.deep && r.m.Sim() != nil && r.m.Sim().Quiet(c) {
+		r.structure(c)
+	}
+	c.EndLine(next)
+}
+
+// call makes the allocator's call and has its event judged: a free when it
+// begins, anything else when it has ended.
+func (x *ctxRun) call(c *machine.Ctx, op *impls.Op) {
+	r := x.r
+	frees := play.Frees(op.Code)
+	var old play.Slot
+	switch {
+	case frees:
+		r.judge.event(&x.ev)
+		r.note(&x.ev)
+	case op.Code == impls.OpRealloc:
+		old = r.exec.Slot(int(op.Slot))
+		r.judge.vacate(old.Addr, old.Size)
+	}
+	r.exec.Call(c, &x.step)
+	r.exec.End(c, &x.step)
+	if frees {
+		return
+	}
+	r.judge.ctx = c
+	r.judge.event(&x.ev)
+	if op.Code == impls.OpRealloc && x.ev.Outcome == impls.NoMem {
+		r.judge.revive(old.Addr, old.Size)
+	}
+	r.note(&x.ev)
+}
+
+// orphan remembers what a slot held when it is bound again: the program has lost
+// its name, and only the end of the run frees it.
+func (x *ctxRun) orphan(op *impls.Op) {
+	if op.Result < 0 || op.Code == impls.OpCreate || op.Code == impls.OpRealloc {
+		return
+	}
+	if s := x.r.exec.Slot(int(op.Result)); s.State == play.Live {
+		x.r.orphans = append(x.r.orphans, s)
+	}
+}
+
+// note adds an event to the transcript.
+func (r *Runner) note(ev *impls.Event) {
+	switch ev.Outcome {
+	case impls.Unsupported:
+		r.res.Counts.Unsupported++
+	case impls.Skipped:
+		r.res.Counts.Skipped++
+	case impls.NoMem, impls.Refused:
+		r.res.Counts.Refused++
+	}
+	if r.keep {
+		e := *ev
+		e.Seq = uint64(len(r.res.Events) + 1)
+		r.res.Events = append(r.res.Events, e)
+	}
+}

@@ -1,0 +1,305 @@
+package oracle
+
+import (
+	"fmt"
+
+	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
+	"allocfuzz/impls/machine"
+)
+
+// judge is the obviously right allocator: it knows which bytes are live and
+// nothing else. It holds every event against that (checks 1 and 2).
+type judge struct {
+	live    granules
+	mem     impls.Memory
+	align   uint64 // of every address
+	checks  Checks
+	faults  []fault.Fault
+	where   fault.Where  // used while ctx is nil
+	ctx     *machine.Ctx // whose operation is judged
+	inCache []int        // live objects by slot of cache
+	first   func()       // called before the first fault is noted; nil when nobody asks
+	objects int          // live
+	bytes   uint64
+	// counts of what was judged, by rule
+	judged [2]uint64
+}
+
+// faultsMax bounds what one run notes.
+const faultsMax = 256
+
+func (j *judge) reset(mem impls.Memory, align uint64, shift uint, checks Checks) {
+	if align == 0 {
+		align = 1
+	}
+	j.mem, j.align, j.checks = mem, align, checks
+	j.live.reset(shift)
+	j.faults = j.faults[:0]
+	j.objects, j.bytes, j.judged = 0, 0, [2]uint64{}
+	j.ctx, j.where, j.inCache = nil, fault.Where{Line: -1, CPU: -1}, j.inCache[:0]
+}
+
+func (j *judge) fault(t fault.Title, format string, args ...any) {
+	e, _ := fault.Lookup(t)
+	if len(j.faults) == faultsMax || !j.checks.On(e.Rule) {
+		return
+	}
+	w := j.where
+	if j.ctx != nil {
+		w = j.ctx.Where()
+	}
+	if j.first != nil && len(j.faults) == 0 {
+		j.first()
+	}
+	j.faults = append(j.faults, fault.Fault{Title: t, Detail: fmt.Sprintf(format, args...), Where: w})
+}
+
+// event judges one operation that ended, or for a free began.
+func (j *judge) event(ev *impls.Event) {
+	switch ev.Code {
+	case impls.OpAlloc, impls.OpMalloc, impls.OpCalloc, impls.OpMemalign, impls.OpPages:
+		j.allocated(ev)
+	case impls.OpFree, impls.OpFreeSized, impls.OpPagesFree:
+		if ev.Outcome == impls.OK {
+			j.freed(ev)
+		}
+	case impls.OpRealloc:
+		j.reallocated(ev)
+	case impls.OpUsable:
+		j.judged[0]++
+		if ev.Outcome == impls.OK && ev.Usable < ev.Size {
+			j.fault(fault.UsableTooSmall, "%d bytes asked for, %d usable", ev.Size, ev.Usable)
+		}
+	case impls.OpFill, impls.OpVerify:
+		if ev.Outcome == impls.OK {
+			j.contents(ev)
+		}
+	case impls.OpDestroy:
+		j.destroyed(ev)
+	case impls.OpCreate:
+		if ev.Outcome == impls.NoMem && !ev.Legit {
+			j.fault(fault.RefusedNoReason, "%s", ev.Code)
+		}
+	}
+}
+
+// cacheCount is the number of live objects of the cache in slot i.
+func (j *judge) cacheCount(i int32) *int {
+	for int(i) >= len(j.inCache) {
+		j.inCache = append(j.inCache, 0)
+	}
+	return &j.inCache[i]
+}
+
+// destroyed holds the answer of destroy against the live objects of the cache.
+func (j *judge) destroyed(ev *impls.Event) {
+	if ev.Cache < 0 || ev.Outcome != impls.OK && ev.Outcome != impls.Refused {
+		return
+	}
+	n := *j.cacheCount(ev.Cache)
+	if (n > 0) != (ev.Outcome == impls.Refused) {
+		j.fault(fault.OutcomesDiffer, "destroy of a cache with %d live objects: %s", n, ev.Outcome)
+	}
+}
+
+func (j *judge) allocated(ev *impls.Event) {
+	j.judged[0]++
+	switch ev.Outcome {
+	case impls.NoMem:
+		if !ev.Legit {
+			j.fault(fault.RefusedNoReason, "%s of %d bytes", ev.Code, ev.Size)
+		}
+		return
+	case impls.OK:
+	default:
+		return
+	}
+	if ev.Cache >= 0 {
+		*j.cacheCount(ev.Cache)++
+	}
+	j.place(ev)
+	if ev.Bad >= 0 {
+		j.judged[1]++
+		j.fault(fault.NotZeroed, "byte %d of %d at %#x", ev.Bad, ev.Size, ev.Addr)
+	}
+}
+
+// place checks the address that ev got and makes its bytes live.
+func (j *judge) place(ev *impls.Event) {
+	align := max(j.align, ev.Align)
+	if ev.Size == 0 {
+		return
+	}
+	if ev.Addr%align != 0 {
+		j.fault(fault.Misaligned, "%#x, %d bytes to a multiple of %d", ev.Addr, ev.Size, align)
+	}
+	if !j.mem.Contains(ev.Addr, ev.Size) {
+		j.fault(fault.OutsideArena, "%#x, %d bytes", ev.Addr, ev.Size)
+		return
+	}
+	if at, clash := j.live.set(ev.Addr, ev.Size); clash {
+		if at == ev.Addr && j.live.starts(at) {
+			j.fault(fault.TwiceOut, "%#x, %d bytes", ev.Addr, ev.Size)
+		} else {
+			j.fault(fault.Overlap, "%#x, %d bytes, live from %#x", ev.Addr, ev.Size, at)
+		}
+	}
+	j.live.start(ev.Addr)
+	j.objects++
+	j.bytes += ev.Size
+}
+
+// vacate ends the life of n bytes at a.
+func (j *judge) vacate(a impls.Addr, n uint64) {
+	if n == 0 {
+		return
+	}
+	j.live.clear(a, n)
+	j.objects--
+	j.bytes -= n
+}
+
+func (j *judge) freed(ev *impls.Event) {
+	j.judged[0]++
+	j.contents(ev)
+	if ev.Cache >= 0 {
+		*j.cacheCount(ev.Cache)--
+	}
+	j.vacate(ev.Addr, ev.Size)
+}
+
+func (j *judge) contents(ev *impls.Event) {
+	j.judged[1]++
+	if ev.Bad >= 0 {
+		j.fault(fault.ContentsChanged, "byte %d of %d at %#x", ev.Bad, ev.Size, ev.Addr)
+	}
+}
+
+// reallocated judges the end of a realloc; its old bytes were vacated when it
+// began and are live again when it was refused.
+func (j *judge) reallocated(ev *impls.Event) {
+	j.judged[0]++
+	switch ev.Outcome {
+	case impls.NoMem:
+		if !ev.Legit {
+			j.fault(fault.RefusedNoReason, "realloc to %d bytes", ev.Size)
+		}
+	case impls.OK:
+		if ev.Addr == 0 {
+			return
+		}
+		j.place(ev)
+		j.judged[1]++
+		if ev.Bad >= 0 {
+			j.fault(fault.PrefixLost, "byte %d at %#x, before at %#x", ev.Bad, ev.Addr, ev.Old)
+		}
+	}
+}
+
+// revive makes bytes live again that vacate took: a refused realloc.
+func (j *judge) revive(a impls.Addr, n uint64) {
+	if n == 0 {
+		return
+	}
+	if at, clash := j.live.set(a, n); clash {
+		j.fault(fault.Overlap, "%#x, %d bytes kept by a refused realloc, live from %#x", a, n, at)
+	}
+	j.live.start(a)
+	j.objects++
+	j.bytes += n
+}
+
+// Checks is a set of rules that are applied.
+type Checks uint16
+
+// AllChecks applies every rule.
+const AllChecks Checks = 1<<16 - 1
+
+// On says whether rule r is applied.
+func (c Checks) On(r fault.Rule) bool { return c&(1<<r) != 0 }
+
+// Without leaves rule r out.
+func (c Checks) Without(r fault.Rule) Checks { return c &^ (1 << r) }
+
+// granules is a set of live bytes in units of one granule, and of the granules
+// at which an object starts. Addresses may be anywhere: memory is kept in chunks
+// that are made when first touched, so a dense arena costs one look-up.
+type granules struct {
+	shift  uint
+	chunks map[uint64]*chunk
+	last   *chunk
+	lastN  uint64
+	used   []*chunk
+	spare  []*chunk
+}
+
+const (
+	chunkBits  = 14 // granules a chunk, as a power of two
+	chunkWords = 1 << chunkBits / 64
+)
+
+type chunk struct {
+	live [chunkWords]uint64
+	from [chunkWords]uint64 // granules at which an object starts
+	lo   int                // words that may be set, for a cheap reset
+	hi   int
+}
+
+func (g *granules) reset(shift uint) {
+	g.shift, g.last = shift, nil
+	if g.chunks == nil {
+		g.chunks = map[uint64]*chunk{}
+	}
+	clear(g.chunks)
+	for _, k := range g.used {
+		if k.lo <= k.hi {
+			clear(k.live[k.lo : k.hi+1])
+			clear(k.from[k.lo : k.hi+1])
+		}
+		k.lo, k.hi = chunkWords, -1
+	}
+	g.spare = append(g.spare, g.used...)
+	g.used = g.used[:0]
+}
+
+func (g *granules) chunk(n uint64) *chunk {
+	if g.last != nil && g.lastN == n {
+		return g.last
+	}
+	k := g.chunks[n]
+	if k == nil {
+		if len(g.spare) > 0 {
+			k = g.spare[len(g.spare)-1]
+			g.spare = g.spare[:len(g.spare)-1]
+		} else {
+			k = &chunk{lo: chunkWords, hi: -1}
+		}
+		g.used = append(g.used, k)
+		g.chunks[n] = k
+	}
+	g.last, g.lastN = k, n
+	return k
+}
+
+// span calls f for every word of the set that n bytes at a touch, with the mask
+// of their granules; f stops the walk by answering true.
+func (g *granules) span(a impls.Addr, n uint64, f func(k *chunk, w int, mask, at uint64) bool) {
+	first, last := a>>g.shift, (a+n-1)>>g.shift
+	for first <= last {
+		k := g.chunk(first >> chunkBits)
+		w := int(first>>6) & (chunkWords - 1)
+		end := first | 63
+		mask := ^uint64(0) << (first & 63)
+		if end >= last {
+			mask &= ^uint64(0) >> (63 - last&63)
+		}
+		if f(k, w, mask, first&^63) {
+			return
+		}
+		if end >= last {
+			return
+		}
+		first = end + 1
+	}
+}

@@ -1,0 +1,124 @@
+package sched
+
+import "allocfuzz/impls/machine"
+
+// Mode says what Replay does with a departure that does not fit.
+type Mode uint8
+
+// The modes of Replay.
+const (
+	// Strict takes every departure at exactly its point. Unused says which were
+	// never reached or not allowed there.
+	Strict Mode = iota
+	// Repair is strict about points and leaves out what does not fit.
+	Repair
+	// Lenient also takes a departure whose point does not occur, at the end of its
+	// line: an input that names a field of one variant means something on all.
+	Lenient
+)
+
+// A Replay is a Chooser that follows anchors. Use it for any number of runs.
+type Replay struct {
+	Mode    Mode
+	binding Binding
+	anchors []Anchor
+	next    []int // next act of each anchor
+	refused []bool
+	byLine  []int // first anchor of a line by order, -1 none
+	more    []int // next anchor of the same line
+}
+
+// NewReplay makes a chooser of anchors.
+func NewReplay(mode Mode, anchors []Anchor) *Replay {
+	r := &Replay{}
+	r.Set(mode, anchors)
+	return r
+}
+
+// Set gives r other anchors and keeps its storage.
+func (r *Replay) Set(mode Mode, anchors []Anchor) {
+	r.Mode, r.anchors = mode, anchors
+	last := -1
+	for i := range anchors {
+		last = max(last, anchors[i].Pos)
+	}
+	r.byLine = r.byLine[:0]
+	for range last + 1 {
+		r.byLine = append(r.byLine, -1)
+	}
+	r.more = append(r.more[:0], make([]int, len(anchors))...)
+	for i := len(anchors) - 1; i >= 0; i-- {
+		pos := anchors[i].Pos
+		if pos < 0 {
+			r.more[i] = -1
+			continue
+		}
+		r.more[i] = r.byLine[pos]
+		r.byLine[pos] = i
+	}
+}
+
+// Bind starts a run.
+func (r *Replay) Bind(b *Binding) {
+	r.binding = *b
+	r.next = append(r.next[:0], make([]int, len(r.anchors))...)
+	r.refused = append(r.refused[:0], make([]bool, len(r.anchors))...)
+}
+
+// Wants says whether a departure is written for the line that c begins.
+func (r *Replay) Wants(c *machine.Ctx) bool {
+	pos := c.Line().Pos
+	return pos >= 0 && pos < len(r.byLine) && r.byLine[pos] >= 0
+}
+
+// Choose takes the next act written for this point.
+func (r *Replay) Choose(c *machine.Ctx, p machine.Point) machine.Action {
+	line := c.Line()
+	if line.Pos < 0 || line.Pos >= len(r.byLine) {
+		return machine.Action{}
+	}
+	for i := r.byLine[line.Pos]; i >= 0; i = r.more[i] {
+		if r.next[i] == len(r.anchors[i].Acts) || r.refused[i] || !r.here(i, &line, p) {
+			continue
+		}
+		act := r.anchors[i].Acts[r.next[i]]
+		a, ok := r.binding.action(act)
+		r.next[i]++
+		if ok && c.Allowed(p, a) {
+			return a
+		}
+		r.refused[i] = r.Mode == Strict
+		if r.refused[i] {
+			r.next[i]--
+		}
+	}
+	return machine.Action{}
+}
+
+// here says whether anchor i is at this point of this execution of its line.
+func (r *Replay) here(i int, line *machine.Line, p machine.Point) bool {
+	a := &r.anchors[i]
+	h := -1
+	if line.Handler != nil {
+		h = r.binding.Context(nil, line.Handler)
+	}
+	if a.Handler != h || a.Delivery != line.Delivery || a.Iter != line.Iter {
+		return false
+	}
+	if a.Kind == p.Kind && a.N == p.N && a.Field == p.Field.Name() {
+		return true
+	}
+	return r.Mode == Lenient && p.Kind == machine.KEnd
+}
+
+// Unused returns the anchors of the last run that were not taken in full: their
+// point was never reached, or the action was not allowed there.
+func (r *Replay) Unused() []*Anchor {
+	var out []*Anchor
+	for i := range r.anchors {
+		if r.next[i] < len(r.anchors[i].Acts) {
+			out = append(out, &r.anchors[i])
+		}
+	}
+	return out
+}

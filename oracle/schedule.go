@@ -1,0 +1,149 @@
+package oracle
+
+import (
+	"fmt"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/impls/machine"
+	"allocfuzz/oracle/sched"
+)
+
+// Anchors resolves the departures of a schedule block to places of p. A departure
+// that names no line of p, or no context, is an error with its place in the file.
+func (p *Compiled) Anchors(s *prog.Sched) ([]sched.Anchor, error) {
+	places := p.places()
+	index := prog.NewIndex(p.Prog)
+	var out []sched.Anchor
+	for i := range s.Departures {
+		a, err := p.anchor(index, places, &s.Departures[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// places finds the order of each line of the source.
+func (p *Compiled) places() map[*prog.Line]int {
+	m := make(map[*prog.Line]int, len(p.Lines))
+	for i := range p.Lines {
+		m[p.Lines[i].Src] = i
+	}
+	return m
+}
+
+func (p *Compiled) anchor(x *prog.Index, places map[*prog.Line]int, d *prog.Departure) (
+	sched.Anchor, error) {
+	fail := func(format string, args ...any) error {
+		return &prog.Error{File: p.Prog.File, Pos: d.Pos, Msg: fmt.Sprintf(format, args...)}
+	}
+	a := sched.Anchor{Handler: -1, Delivery: d.Where.Delivery, Kind: machine.Kind(d.Kind),
+		Field: d.Field, N: d.N}
+	line, path, err := x.Target(&d.Where)
+	if err != nil {
+		return a, err
+	}
+	a.Pos = places[line]
+	for i := range min(len(path)-1, len(a.Iter)) {
+		a.Iter[i] = 1
+		if i < len(d.Where.Iter) {
+			a.Iter[i] = int32(d.Where.Iter[i])
+		}
+	}
+	if d.Where.IRQ != "" {
+		ctx, ok := prog.ParseCtx(d.Where.IRQ)
+		if a.Handler = p.context(ctx); !ok || a.Handler < 0 {
+			return a, fail("no handler %s in the program", d.Where.IRQ)
+		}
+		a.Delivery = max(a.Delivery, 1)
+	}
+	for _, act := range d.Actions {
+		got, ok := p.act(act)
+		if !ok {
+			return a, fail("no context for the action in the program")
+		}
+		a.Acts = append(a.Acts, got)
+	}
+	return a, nil
+}
+
+// context finds the number of a context; -1 when p has none such.
+func (p *Compiled) context(x prog.Ctx) int {
+	for i := range p.Ctxs {
+		if p.Ctxs[i].Ctx == x {
+			return i
+		}
+	}
+	return -1
+}
+
+func (p *Compiled) act(a prog.Action) (sched.Act, bool) {
+	out := sched.Act{Ctx: -1, CPU: a.CPU}
+	if ctx, ok := a.Ctx(); ok {
+		out.Kind = machine.SwitchTo
+		if a.Kind == prog.Interrupt {
+			out.Kind = machine.Interrupt
+		}
+		out.CPU = 0
+		out.Ctx = p.context(ctx)
+		return out, out.Ctx >= 0
+	}
+	switch a.Kind {
+	case prog.Move:
+		out.Kind = machine.Move
+		return out, a.CPU < p.Config.CPUs
+	case prog.Fail:
+		out.Kind = machine.FailPages
+	case prog.None:
+		out.Kind = machine.Suppress
+	}
+	return out, true
+}
+
+// Schedule writes anchors down as a schedule block of p.
+func (p *Compiled) Schedule(subject string, anchors []sched.Anchor) prog.Sched {
+	s := prog.Sched{Subject: subject}
+	for i := range anchors {
+		a := &anchors[i]
+		l := &p.Lines[a.Pos]
+		d := prog.Departure{Kind: prog.Kind(a.Kind), Field: a.Field, N: a.N}
+		d.Where.Line = l.Src
+		for k := range len(l.Path) - 1 {
+			d.Where.Iter = append(d.Where.Iter, int(a.Iter[k]))
+		}
+		if a.Handler >= 0 {
+			d.Where.IRQ, d.Where.Delivery = p.Ctxs[a.Handler].Name, a.Delivery
+		}
+		for _, act := range a.Acts {
+			d.Actions = append(d.Actions, p.action(act))
+		}
+		s.Departures = append(s.Departures, d)
+	}
+	return s
+}
+
+func (p *Compiled) action(a sched.Act) prog.Action {
+	switch a.Kind {
+	case machine.SwitchTo:
+		x := p.Ctxs[a.Ctx].Ctx
+		if x.Kind == prog.TaskCtx {
+			return prog.Action{Kind: prog.ToTask, Name: x.Name}
+		}
+		return prog.Action{Kind: prog.ToCPU, CPU: x.CPU}
+	case machine.Interrupt:
+		x := p.Ctxs[a.Ctx].Ctx
+		return prog.Action{Kind: prog.Interrupt, CPU: x.CPU, Name: x.Name}
+	case machine.Move:
+		return prog.Action{Kind: prog.Move, CPU: a.CPU}
+	case machine.FailPages:
+		return prog.Action{Kind: prog.Fail}
+	}
+	return prog.Action{Kind: prog.None}
+}
+
+// Recorded returns the decisions of the last run, which must have been made with
+// Options.Record, as anchors.
+func (r *Runner) Recorded() []sched.Anchor {
+	return sched.FromDecisions(&r.binding, r.res.Decisions)
+}
