@@ -28,6 +28,7 @@ const (
 	CapPages                      // whole pages by order
 	CapZero                       // zeroed memory on request
 	CapAlign                      // an alignment asked for is kept
+	CapZeroAlign                  // zeroed memory at an alignment
 	CapRealloc                    // realloc
 	CapUsable                     // usable size
 	CapFreeSized                  // free with the size
@@ -43,7 +44,7 @@ const (
 	nCaps        = iota
 )
 
-var capNames = [nCaps]string{"objects", "sizes", "pages", "zero", "align", "realloc", "usable",
+var capNames = [nCaps]string{"objects", "sizes", "pages", "zero", "align", "zero-align", "realloc", "usable",
 	"freesized", "bulk", "ctor", "shrink", "destroy", "drain", "debug", "irq", "smp", "reuse-lifo"}
 
 // Names lists the capabilities in order.
@@ -133,8 +134,9 @@ type Cache interface {
 type Allocator interface {
 	// Malloc returns size bytes, 0 when there is no memory.
 	Malloc(c *machine.Ctx, size uint64, f AllocFlags) Addr
-	// Memalign is Malloc at a multiple of align, a power of two.
-	Memalign(c *machine.Ctx, align, size uint64) Addr
+	// Memalign is Malloc at a multiple of align, a power of two. It heeds FlagZero
+	// with CapZeroAlign only.
+	Memalign(c *machine.Ctx, align, size uint64, f AllocFlags) Addr
 	// Realloc changes the size and keeps the bytes that both sizes share; 0 when
 	// there is no memory, and then p is as it was.
 	Realloc(c *machine.Ctx, p Addr, size uint64) Addr
@@ -147,7 +149,7 @@ type Allocator interface {
 // Pages hands out blocks of 1<<order pages.
 type Pages interface {
 	// AllocPages returns the address of a block, 0 when there is none.
-	AllocPages(c *machine.Ctx, order int) Addr
+	AllocPages(c *machine.Ctx, order int, f AllocFlags) Addr
 	// FreePages takes a block back.
 	FreePages(c *machine.Ctx, a Addr)
 	// Drain gives back pages that are held for one CPU.

@@ -90,7 +90,6 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	}
 	r.pattern++
 	op.Pattern = r.pattern
-	x.orphan(op)
 	if !r.exec.Begin(c, op, &x.ev, &x.step) {
 		r.judge.event(&x.ev)
 		r.note(&x.ev)
@@ -128,17 +127,6 @@ func (x *ctxRun) call(c *machine.Ctx, op *impls.Op) {
 		r.judge.revive(old.Addr, old.Size)
 	}
 	r.note(&x.ev)
-}
-
-// orphan remembers what a slot held when it is bound again: the program has lost
-// its name, and only the end of the run frees it.
-func (x *ctxRun) orphan(op *impls.Op) {
-	if op.Result < 0 || op.Code == impls.OpCreate || op.Code == impls.OpRealloc {
-		return
-	}
-	if s := x.r.exec.Slot(int(op.Result)); s.State == play.Live {
-		x.r.orphans = append(x.r.orphans, s)
-	}
 }
 
 // note adds an event to the transcript.

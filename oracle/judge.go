@@ -14,6 +14,7 @@ type judge struct {
 	live    granules
 	mem     impls.Memory
 	align   uint64 // of every address
+	arena   bool   // the subject lives in the machine's arena
 	checks  Checks
 	faults  []fault.Fault
 	where   fault.Where  // used while ctx is nil
@@ -37,6 +38,7 @@ func (j *judge) reset(mem impls.Memory, align uint64, shift uint, checks Checks)
 	j.live.reset(shift)
 	j.faults = j.faults[:0]
 	j.objects, j.bytes, j.judged = 0, 0, [2]uint64{}
+	j.arena = false
 	j.ctx, j.where, j.inCache = nil, fault.Where{Line: -1, CPU: -1}, j.inCache[:0]
 }
 
@@ -78,6 +80,9 @@ func (j *judge) event(ev *impls.Event) {
 	case impls.OpDestroy:
 		j.destroyed(ev)
 	case impls.OpCreate:
+		if ev.Outcome != impls.Skipped && ev.Cache >= 0 {
+			*j.cacheCount(ev.Cache) = 0 // the name means another cache now
+		}
 		if ev.Outcome == impls.NoMem && !ev.Legit {
 			j.fault(fault.RefusedNoReason, "%s", ev.Code)
 		}
@@ -128,17 +133,18 @@ func (j *judge) allocated(ev *impls.Event) {
 // place checks the address that ev got and makes its bytes live.
 func (j *judge) place(ev *impls.Event) {
 	align := max(j.align, ev.Align)
-	if ev.Size == 0 {
+	size := j.extent(ev.Addr, ev.Size)
+	if size == 0 {
 		return
 	}
 	if ev.Addr%align != 0 {
 		j.fault(fault.Misaligned, "%#x, %d bytes to a multiple of %d", ev.Addr, ev.Size, align)
 	}
-	if !j.mem.Contains(ev.Addr, ev.Size) {
+	if !j.mem.Contains(ev.Addr, size) {
 		j.fault(fault.OutsideArena, "%#x, %d bytes", ev.Addr, ev.Size)
 		return
 	}
-	if at, clash := j.live.set(ev.Addr, ev.Size); clash {
+	if at, clash := j.live.set(ev.Addr, size); clash {
 		if at == ev.Addr && j.live.starts(at) {
 			j.fault(fault.TwiceOut, "%#x, %d bytes", ev.Addr, ev.Size)
 		} else {
@@ -147,12 +153,22 @@ func (j *judge) place(ev *impls.Event) {
 	}
 	j.live.start(ev.Addr)
 	j.objects++
-	j.bytes += ev.Size
+	j.bytes += size
+}
+
+// extent is the number of bytes that an allocation of size bytes at a occupies:
+// one where none were asked for and the address is a place of the arena, as
+// memalign gives it; none where it stands for nothing, as malloc(0) does.
+func (j *judge) extent(a impls.Addr, size uint64) uint64 {
+	if size == 0 && j.arena && j.mem.Contains(a, 1) {
+		return 1
+	}
+	return size
 }
 
 // vacate ends the life of n bytes at a.
 func (j *judge) vacate(a impls.Addr, n uint64) {
-	if n == 0 {
+	if n = j.extent(a, n); n == 0 {
 		return
 	}
 	j.live.clear(a, n)
@@ -199,7 +215,7 @@ func (j *judge) reallocated(ev *impls.Event) {
 
 // revive makes bytes live again that vacate took: a refused realloc.
 func (j *judge) revive(a impls.Addr, n uint64) {
-	if n == 0 {
+	if n = j.extent(a, n); n == 0 {
 		return
 	}
 	if at, clash := j.live.set(a, n); clash {

@@ -68,7 +68,8 @@ type Runner struct {
 	shape    shape
 	ctxs     []*ctxRun
 	lines    []Line
-	orphans  []play.Slot
+	orphans  []play.Slot     // what the program lost the names of
+	orphan   func(play.Slot) // adds to them
 	res      Result
 	opt      Options
 	m        *machine.Machine
@@ -84,7 +85,11 @@ type Runner struct {
 }
 
 // NewRunner makes a runner without machines.
-func NewRunner() *Runner { return &Runner{machines: map[machine.Config]*machine.Machine{}} }
+func NewRunner() *Runner {
+	r := &Runner{machines: map[machine.Config]*machine.Machine{}}
+	r.orphan = func(s play.Slot) { r.orphans = append(r.orphans, s) }
+	return r
+}
 
 // Close ends the machines of r.
 func (r *Runner) Close() {
@@ -195,9 +200,10 @@ func (r *Runner) setUp() {
 	r.in = r.v.New(r.m)
 	r.exec.Reset(play.Setup{Instance: r.in, Caps: r.v.Caps, Profile: r.v.Profile,
 		PageSize: uint64(cfg.PageSize), Slots: len(r.p.Slots), Caches: len(r.p.Stores),
-		Native: r.native})
-	r.judge.reset(r.exec.Memory(), r.v.Profile.MinAlign, r.granule(), r.opt.Checks)
-	r.judge.first = nil
+		Native: r.native, Lost: r.orphan})
+	align := r.minAlign()
+	r.judge.reset(r.exec.Memory(), align, granule(align), r.opt.Checks)
+	r.judge.first, r.judge.arena = nil, r.m.PageLayer() != nil
 	if r.explain != nil {
 		r.judge.first = r.state
 	}
@@ -207,14 +213,23 @@ func (r *Runner) setUp() {
 	}
 }
 
-// granule is the shift of the judge's unit of memory: the least alignment that the
-// subject promises, at most 16 bytes.
-func (r *Runner) granule() uint {
+// minAlign is the alignment that the subject promises for every address: at most a
+// word where it lives on the machine.
+func (r *Runner) minAlign() uint64 {
+	if r.m.PageLayer() == nil {
+		return max(r.v.Profile.MinAlign, 1)
+	}
+	return min(max(r.v.Profile.MinAlign, 1), uint64(r.m.WordBytes()))
+}
+
+// granule is the shift of the judge's unit of memory: the alignment of every
+// address, at most 8 bytes.
+func granule(align uint64) uint {
 	shift := uint(0)
-	for shift < 3 && uint64(2)<<shift <= r.v.Profile.MinAlign {
+	for shift < 3 && uint64(2)<<shift <= align {
 		shift++
 	}
-	return min(shift, uint(r.p.Config.Word/16)-uint(r.p.Config.Word/64))
+	return shift
 }
 
 func (r *Runner) runSim() {

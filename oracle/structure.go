@@ -158,9 +158,8 @@ func (r *Runner) placed() {
 			r.broken(fault.OutsideSlab, "%#x", s.Addr)
 			continue
 		}
-		end := b.Addr + uint64(r.m.PageSize)<<uint(b.Order)
-		if s.Addr+s.Size > end {
-			r.broken(fault.OutsideSlab, "%#x and its %d bytes, slab ends at %#x", s.Addr, s.Size, end)
+		if left := uint64(r.m.PageSize)<<uint(b.Order) - (s.Addr - b.Addr); s.Size > left {
+			r.broken(fault.OutsideSlab, "%#x has %d bytes, its slab %d more", s.Addr, s.Size, left)
 		}
 	}
 }

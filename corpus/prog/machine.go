@@ -24,6 +24,7 @@ const (
 	MaxPages    = 1 << 20
 	MinPageSize = 16
 	MaxPageSize = 1 << 24
+	MaxArena    = 1 << 34 // bytes of all pages together
 )
 
 // Preempt is a machine's preemption model.
@@ -121,6 +122,10 @@ func (m Machine) check() *Error {
 // checkSpan demands that the arena ends within the word's address space.
 func (m Machine) checkSpan() *Error {
 	size := uint64(m.Pages) * uint64(m.PageSize) // at most 2^44
+	if size > MaxArena {
+		return fault("machine: %d pages of %d bytes are too much memory", m.Pages, m.PageSize).
+			want("at most %d bytes", MaxArena).hint("use fewer or smaller pages").on("pages")
+	}
 	end, carry := bits.Add64(m.Base, size, 0)
 	fits := carry == 0 || end == 0
 	if m.Word < 64 {

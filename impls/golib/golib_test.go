@@ -279,7 +279,7 @@ func TestAbsurdSizes(t *testing.T) {
 				before := c.Refused()
 				p := a.Malloc(c, size, 0)
 				if v.Caps.Has(impls.CapAlign) {
-					p |= a.Memalign(c, 4096, size) | a.Memalign(c, 1<<40, 16)
+					p |= a.Memalign(c, 4096, size, 0) | a.Memalign(c, 1<<40, 16, 0)
 				}
 				if v.Caps.Has(impls.CapRealloc) {
 					p |= a.Realloc(c, small, size)

@@ -160,8 +160,9 @@ func (h *heap) Malloc(c *machine.Ctx, size uint64, f impls.AllocFlags) impls.Add
 	return h.took(c, h.alloc(size, f&impls.FlagZero != 0), size, size)
 }
 
-// Memalign returns size bytes at a multiple of align.
-func (h *heap) Memalign(c *machine.Ctx, align, size uint64) impls.Addr {
+// Memalign returns size bytes at a multiple of align. None of the libraries zeroes
+// them.
+func (h *heap) Memalign(c *machine.Ctx, align, size uint64, _ impls.AllocFlags) impls.Addr {
 	need := size + align
 	if align > alignMax || need < size {
 		c.NoteRefusal()

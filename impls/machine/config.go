@@ -36,7 +36,8 @@ type Config struct {
 // Limits of a machine.
 const (
 	MaxCPUs      = 16
-	MaxPages     = 1 << 22
+	MaxPages     = 1 << 20
+	MaxBytes     = 1 << 34
 	MaxTasks     = 64
 	StepsMax     = 5000 // points of one operation in its own frame
 	IRQDepthMax  = 4    // nested handlers on one CPU
@@ -65,8 +66,11 @@ func (c Config) Validate() error {
 		return fmt.Errorf("cpus=%d: expected 1 to %d", c.CPUs, MaxCPUs)
 	case c.Pages < 1 || c.Pages > MaxPages:
 		return fmt.Errorf("pages=%d: expected 1 to %d", c.Pages, MaxPages)
-	case c.PageSize < 64 || c.PageSize > 1<<20 || c.PageSize&(c.PageSize-1) != 0:
-		return fmt.Errorf("pagesize=%d: expected a power of two from 64 to 1048576", c.PageSize)
+	case c.PageSize < 16 || c.PageSize > 1<<24 || c.PageSize&(c.PageSize-1) != 0:
+		return fmt.Errorf("pagesize=%d: expected a power of two from 16 to 16777216", c.PageSize)
+	case c.Bytes() > MaxBytes:
+		return fmt.Errorf("%d pages of %d bytes: more than %d bytes", c.Pages, c.PageSize,
+			uint64(MaxBytes))
 	case c.SeqBits < 2 || c.SeqBits > c.Word/2:
 		return fmt.Errorf("seqbits=%d: expected 2 to half the word, %d", c.SeqBits, c.Word/2)
 	case c.Seq0 >= 1<<uint(c.SeqBits):
@@ -76,7 +80,7 @@ func (c Config) Validate() error {
 	case c.Word < 64 && c.Base+c.Bytes() > 1<<uint(c.Word):
 		return fmt.Errorf("base=%#x and %d bytes: the arena does not fit %d-bit words",
 			c.Base, c.Bytes(), c.Word)
-	case c.Base+c.Bytes() < c.Base:
+	case c.Base+(c.Bytes()-1) < c.Base: // the end may be 2 to the power of 64
 		return fmt.Errorf("base=%#x and %d bytes: the arena passes the end of a word", c.Base, c.Bytes())
 	case c.Native && c.Word != 64:
 		return fmt.Errorf("word=%d: a native machine has 64-bit words", c.Word)

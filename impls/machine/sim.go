@@ -112,7 +112,7 @@ func (c *Ctx) arm(name string, cpu *CPU, pos int, body func(*Ctx)) {
 	c.name, c.cpu, c.pos, c.body = name, cpu, pos, body
 	c.depth, c.irqDepth, c.f = 0, 0, c.frames[0]
 	c.f.begin(-1)
-	c.f.handler, c.f.choose = nil, true
+	c.f.handler, c.f.delivery, c.f.choose = nil, 0, true
 	c.held = c.held[:0]
 	c.inLine, c.pinned, c.done, c.started = false, false, false, false
 	c.prio, c.noMigrate, c.failNext, c.window = 0, 0, false, false

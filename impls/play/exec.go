@@ -15,6 +15,10 @@ type Setup struct {
 	PageSize uint64 // bytes of a page; 0 is 4096
 	Slots    int    // slots of objects
 	Caches   int    // slots of caches
+	// Lost is called with what a slot held when another binding takes its name, so
+	// that it can still be freed in the end; nil when nobody wants to know. Natively
+	// the slot is locked meanwhile.
+	Lost func(Slot)
 	// Native says that real threads share the Exec.
 	Native bool
 	// Destroys says that caches may be made or destroyed while other contexts run.
@@ -32,6 +36,7 @@ type Exec struct {
 	pages    impls.Pages
 	caps     impls.Caps
 	profile  impls.Profile
+	lost     func(Slot)
 	pageSize uint64
 	native   bool
 	counts   bool
@@ -50,7 +55,7 @@ func New(s Setup) *Exec {
 func (e *Exec) Reset(s Setup) {
 	e.in, e.caps, e.profile, e.native = s.Instance, s.Caps, s.Profile, s.Native
 	e.counts = s.Destroys || !s.Native
-	e.mem = s.Instance.Memory()
+	e.mem, e.lost = s.Instance.Memory(), s.Lost
 	e.objects, e.sizes, e.pages = nil, nil, nil
 	e.pageSize = s.PageSize
 	if e.pageSize == 0 {

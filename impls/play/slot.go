@@ -112,6 +112,9 @@ func (e *Exec) bind(c *machine.Ctx, i int32, held *Slot) {
 	}
 	s := &e.slots[i]
 	e.lock(c, &s.word)
+	if s.State == Live && e.lost != nil {
+		e.lost(s.Slot)
+	}
 	gen := s.gen + 1
 	s.Slot = *held
 	s.gen = gen

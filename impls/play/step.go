@@ -52,6 +52,7 @@ func (e *Exec) Begin(c *machine.Ctx, op *impls.Op, ev *impls.Event, s *Step) boo
 	ev.Code, ev.CPU, ev.Irq = op.Code, uint8(c.CPUID()), c.InInterrupt()
 	ev.Bad, ev.Cache, ev.Slot = -1, op.Cache, op.Slot
 	s.op, s.ev, s.refused = op, ev, c.Refused()
+	s.cache, s.made, s.err = nil, nil, nil
 	var more bool
 	switch op.Code {
 	case impls.OpAlloc:
@@ -133,7 +134,8 @@ func (e *Exec) beginSize(c *machine.Ctx, s *Step) bool {
 		over, s.size = bits.Mul64(op.Size, op.Arg)
 		fits = over == 0
 	case impls.OpMemalign:
-		able = able && e.caps.Has(impls.CapAlign)
+		able = able && e.caps.Has(impls.CapAlign) &&
+			(op.Flags&impls.FlagZero == 0 || e.caps.Has(impls.CapZeroAlign))
 		ev.Align = op.Arg
 	case impls.OpPages:
 		able = e.usePages()
@@ -196,7 +198,7 @@ func (e *Exec) beginSized(c *machine.Ctx, s *Step) bool {
 	} else {
 		ev.Slot = op.Result
 	}
-	if !e.caps.Has(need) || !e.useSizes() {
+	if !e.caps.Has(need) || !e.useSizes() || op.Flags&impls.FlagZero != 0 {
 		return e.pass(c, s, impls.Unsupported)
 	}
 	if !e.claim(c, op.Slot, fromSizes, &s.held) {
@@ -262,11 +264,11 @@ func (e *Exec) Call(c *machine.Ctx, s *Step) {
 	case impls.OpCalloc:
 		s.got = e.sizes.Malloc(c, s.size, op.Flags|impls.FlagZero)
 	case impls.OpMemalign:
-		s.got = e.sizes.Memalign(c, op.Arg, s.size)
+		s.got = e.sizes.Memalign(c, op.Arg, s.size, op.Flags)
 	case impls.OpRealloc:
 		s.got = e.sizes.Realloc(c, s.held.Addr, s.size)
 	case impls.OpPages:
-		s.got = e.pages.AllocPages(c, int(op.Size))
+		s.got = e.pages.AllocPages(c, int(op.Size), op.Flags)
 	case impls.OpFree:
 		if s.cache != nil {
 			s.cache.cache.Free(c, s.held.Addr)

@@ -69,7 +69,7 @@ func (t *toy) Malloc(c *machine.Ctx, size uint64, f impls.AllocFlags) impls.Addr
 	return a
 }
 
-func (t *toy) Memalign(c *machine.Ctx, align, size uint64) impls.Addr {
+func (t *toy) Memalign(c *machine.Ctx, align, size uint64, _ impls.AllocFlags) impls.Addr {
 	return t.give(c, align, size)
 }
 
@@ -113,7 +113,7 @@ func (t *toy) NewCache(_ *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error
 	return &toyCache{t, spec.Size}, nil
 }
 
-func (t *toy) AllocPages(c *machine.Ctx, order int) impls.Addr {
+func (t *toy) AllocPages(c *machine.Ctx, order int, _ impls.AllocFlags) impls.Addr {
 	return t.give(c, 4096, 4096<<order)
 }
 func (t *toy) FreePages(c *machine.Ctx, a impls.Addr) { t.Free(c, a) }

@@ -1,0 +1,252 @@
+package fuzz
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/impls"
+	"allocfuzz/impls/all"
+)
+
+// Environment variables of the fuzz targets. A fuzz worker is a process of its own
+// and inherits them.
+const (
+	// EnvSubjects names the subjects, joined by commas; the sound ones otherwise.
+	EnvSubjects = "ALLOCFUZZ_SUBJECTS"
+	// EnvFindings is a directory for findings: NAME.prog and NAME.txt each.
+	EnvFindings = "ALLOCFUZZ_FINDINGS"
+	// EnvStats is a directory for counts: one file a process, written now and then.
+	EnvStats = "ALLOCFUZZ_STATS"
+)
+
+// A TB is what a target needs of testing.TB.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// A Target is one fuzz target: a plain function of bytes, for go test -fuzz, for
+// replay and for other engines alike.
+type Target struct {
+	Name  string // of the Go fuzz function
+	About string
+	run   func(*Session, []byte) (*Failure, error)
+	mu    sync.Mutex
+	s     *Session
+	last  int // inputs when the counts were last written
+}
+
+// FuzzSequential runs one task and compares the subjects.
+var FuzzSequential = &Target{Name: "FuzzSequential",
+	About: "programs of one task, every subject against the model and each other",
+	run:   (*Session).Sequential}
+
+// FuzzInterrupts runs tasks and handlers under a schedule that is part of the
+// input.
+var FuzzInterrupts = &Target{Name: "FuzzInterrupts",
+	About: "programs of tasks and handlers, with the schedule in the input",
+	run:   (*Session).Interrupts}
+
+// Sound returns the subjects that must stay silent.
+func Sound() []*impls.Variant {
+	var out []*impls.Variant
+	for _, v := range all.Variants() {
+		if v.Sound {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Select finds subjects by name or alias, joined by commas; "" is the sound ones.
+func Select(names string) ([]*impls.Variant, error) {
+	if names == "" {
+		return Sound(), nil
+	}
+	var out []*impls.Variant
+	for _, n := range strings.Split(names, ",") {
+		v, ok := all.Lookup(n)
+		if !ok {
+			return nil, fmt.Errorf("no subject %q: expected one of %s", n,
+				strings.Join(all.Names(), ", "))
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// Run runs one input and fails tb with the program, its history and the command
+// that repeats it when a subject misbehaves.
+func (t *Target) Run(tb TB, data []byte) {
+	tb.Helper()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.s == nil {
+		subjects, err := Select(os.Getenv(EnvSubjects))
+		if err != nil {
+			tb.Fatalf("allocfuzz: %s: %v", EnvSubjects, err)
+		}
+		t.s = NewSession(subjects)
+	}
+	f, err := t.run(t.s, data)
+	if err != nil {
+		tb.Fatalf("allocfuzz: %v", err)
+	}
+	t.count(f != nil)
+	if f == nil {
+		return
+	}
+	tb.Fatalf("%s", t.tell(f))
+}
+
+// tell writes a failure down where EnvFindings says, and returns its text.
+func (t *Target) tell(f *Failure) string {
+	text := prog.Format(f.Report.Program)
+	h := fnv.New64a()
+	h.Write(text)
+	name := fmt.Sprintf("%s-%08x", slug(f.Report.Finding.Subject+" "+string(f.Report.Finding.Title)),
+		uint32(h.Sum64()))
+	file := name + ".prog"
+	dir := os.Getenv(EnvFindings)
+	if dir == "" {
+		dir = filepath.Join(os.TempDir(), "allocfuzz-findings")
+	}
+	file = filepath.Join(dir, file)
+	f.Report.Command = "allocfuzz replay --subject " + f.Variant.Name + " " + file
+	out := &strings.Builder{}
+	f.Report.Text(out)
+	if err := save(dir, name, text, out.String()); err != nil {
+		fmt.Fprintf(out, "\n(the program could not be written to a file: %v)\n", err)
+	}
+	return "\n" + out.String()
+}
+
+func save(dir, name string, text []byte, report string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	if err := WriteFile(filepath.Join(dir, name+".txt"), whole([]byte(report))); err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(dir, name+".prog"), whole(text))
+}
+
+// WriteFile writes a file whole or not at all: write fills a temporary file beside
+// it, which is synced and then renamed. A file that exists keeps its permissions.
+// What is no regular file (a device, a pipe) is written to as it is. An error of
+// the file system names the file; one of write is returned as it is.
+func WriteFile(path string, write func(io.Writer) error) error {
+	return writeFile(path, true, write)
+}
+
+func writeFile(path string, sync bool, write func(io.Writer) error) error {
+	perm := os.FileMode(0o666)
+	if info, err := os.Stat(path); err == nil {
+		if !info.Mode().IsRegular() {
+			return writeThrough(path, write)
+		}
+		perm = info.Mode().Perm()
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
+	tmp, err := createBeside(path, perm)
+	if err != nil {
+		return err
+	}
+	err = write(tmp)
+	if err == nil && sync {
+		err = tmp.Sync()
+	}
+	if e := tmp.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// writeThrough writes to what cannot be replaced.
+func writeThrough(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// createBeside makes a hidden file of a new name in the folder of path.
+func createBeside(path string, perm os.FileMode) (*os.File, error) {
+	dir, base := filepath.Split(path)
+	for n := 0; ; n++ {
+		name := fmt.Sprintf("%s.%s.%d-%d.tmp", dir, base, os.Getpid(), n)
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// whole writes data.
+func whole(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
+}
+
+// slug turns a title into a file name.
+func slug(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, s)
+}
+
+// countEvery is the number of inputs between two writes of the counts.
+const countEvery = 512
+
+// count writes the session's counts where EnvStats says.
+func (t *Target) count(now bool) {
+	dir := os.Getenv(EnvStats)
+	if dir == "" || !now && t.s.Stats.Inputs-t.last < countEvery && t.last > 0 {
+		return
+	}
+	t.last = t.s.Stats.Inputs
+	writeFile(filepath.Join(dir, t.Name+"-"+strconv.Itoa(os.Getpid())), false,
+		whole(t.s.Stats.encode(t.s.Subjects)))
+}
+
+// encode writes counts as lines: inputs, points, then a line a subject.
+func (s *Stats) encode(subjects []*impls.Variant) []byte {
+	b := fmt.Appendf(nil, "inputs %d\npoints %d\ncompared %d\nleftout %d\n", s.Inputs, s.Points,
+		s.Compared, s.LeftOut)
+	for i, v := range subjects {
+		c := &s.Counts[i]
+		b = fmt.Appendf(b, "subject %s %d %d %d %d %d\n", v.Name, s.Programs[i], c.Operations,
+			c.Unsupported, c.Skipped, c.Refused)
+	}
+	return b
+}

@@ -1,0 +1,47 @@
+package fuzz_test
+
+import (
+	"testing"
+
+	"allocfuzz/corpus"
+	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz"
+)
+
+func FuzzSequential(f *testing.F) {
+	for _, data := range fuzz.Seeds() {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { fuzz.FuzzSequential.Run(t, data) })
+}
+
+func FuzzInterrupts(f *testing.F) {
+	for _, data := range fuzz.Seeds() {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { fuzz.FuzzInterrupts.Run(t, data) })
+}
+
+// FuzzProg: any text is parsed or refused with a place; what parses prints to a
+// text that parses to the same, and prints the same again.
+func FuzzProg(f *testing.F) {
+	for file := range corpus.All() {
+		if len(file.Text) < 16<<10 {
+			f.Add(file.Text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := prog.ParseString(string(text))
+		if err != nil {
+			return
+		}
+		once := prog.Format(p)
+		q, err := prog.ParseString(string(once))
+		if err != nil {
+			t.Fatalf("what was printed does not parse: %v\n%s", err, once)
+		}
+		if twice := prog.Format(q); string(twice) != string(once) {
+			t.Fatalf("printed once\n%s\nand twice\n%s", once, twice)
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package kmalloc
+
+import (
+	"math/bits"
+
+	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
+	"allocfuzz/impls/machine"
+	"allocfuzz/impls/page"
+)
+
+// ZeroSize is ZERO_SIZE_PTR: the address of every allocation of no bytes. It may
+// be freed, and nothing may be stored there.
+const ZeroSize impls.Addr = 16
+
+// Profile is what every allocator made by New promises.
+var Profile = impls.Profile{
+	MallocZero:  impls.Always,
+	ReallocZero: impls.Always,
+	MinAlign:    8,
+	Source:      "Linux, kmalloc and krealloc",
+}
+
+// Kmalloc is kmalloc over the object caches of one family.
+type Kmalloc struct {
+	m       *machine.Machine
+	objects impls.Objects
+	used    int // classes that the machine uses
+	// caches are the caches of the classes. In simulation each is made when it is
+	// first needed, without a point, so that it is as if it had been there from the
+	// start and short runs do not pay for all. Natively all are.
+	caches [len(classes)]impls.Cache
+	failed [len(classes)]bool // the family cannot make the cache
+}
+
+var _ impls.Allocator = (*Kmalloc)(nil)
+
+// New makes kmalloc out of a family's caches on a machine that has its page layer.
+// The caches of the size classes are made as if nothing ran yet: NewCache gets no
+// context. A class that the family cannot make has no memory.
+func New(m *machine.Machine, o impls.Objects) *Kmalloc {
+	k := &Kmalloc{m: m, objects: o, used: classesOf(m)}
+	for i := 0; i < k.used && m.Native; i++ {
+		k.create(i)
+	}
+	return k
+}
+
+// create makes the cache of a class.
+func (k *Kmalloc) create(i int) {
+	spec := impls.NewSpec(classes[i].name, classes[i].size)
+	spec.Align = k.align(i)
+	cache, err := k.objects.NewCache(nil, spec)
+	if err != nil {
+		k.failed[i] = true
+		return
+	}
+	k.caches[i] = cache
+}
+
+// align is the alignment of a class on this machine.
+func (k *Kmalloc) align(class int) uint64 {
+	return min(classes[class].align, uint64(k.m.PageSize))
+}
+
+// Malloc is kmalloc: size bytes, zeroed with FlagZero; 0 when there is no memory,
+// ZeroSize when size is 0.
+func (k *Kmalloc) Malloc(c *machine.Ctx, size uint64, f impls.AllocFlags) impls.Addr {
+	if size == 0 {
+		return ZeroSize
+	}
+	if i := classOf(size); i < k.used {
+		return k.fromClass(c, i, f)
+	}
+	return k.large(c, size, f)
+}
+
+func (k *Kmalloc) fromClass(c *machine.Ctx, i int, f impls.AllocFlags) impls.Addr {
+	if k.caches[i] == nil {
+		if !k.failed[i] {
+			k.create(i)
+		}
+		if k.failed[i] {
+			c.NoteRefusal()
+			return 0
+		}
+	}
+	return k.caches[i].Alloc(c, f)
+}
+
+// large takes a block of pages. A size beyond every block is a page request that
+// is refused.
+func (k *Kmalloc) large(c *machine.Ctx, size uint64, f impls.AllocFlags) impls.Addr {
+	pages := (size-1)/uint64(k.m.PageSize) + 1
+	order := min(bits.Len64(pages-1), page.MaxOrder+1)
+	p := c.AllocPages(order, f&impls.FlagAtomic == 0 && c.MayBlock())
+	if p == nil {
+		return 0
+	}
+	p.SetView(machine.RegionBody, machine.ViewLarge, machine.Guard{})
+	p.Tag = nil
+	if f&impls.FlagZero != 0 {
+		clear(k.m.MemBytes(p.Addr(), int(p.Bytes())))
+	}
+	return p.Addr()
+}
+
+// Memalign is Malloc at a multiple of align, a power of two: from the first class
+// whose objects lie so, else from the pages. It heeds the flags as Malloc does.
+func (k *Kmalloc) Memalign(c *machine.Ctx, align, size uint64, f impls.AllocFlags) impls.Addr {
+	if size == 0 {
+		size = 1 // ZeroSize has an alignment of its own
+	}
+	for i := classOf(size); i < k.used; i++ {
+		if k.align(i) >= align {
+			return k.fromClass(c, i, f)
+		}
+	}
+	// A block begins at a page, so only a larger alignment needs room to move.
+	room := uint64(0)
+	if align > uint64(k.m.PageSize) {
+		room = align - uint64(k.m.PageSize)
+	}
+	if size+room < size {
+		c.NoteRefusal()
+		return 0
+	}
+	a := k.large(c, size+room, f)
+	return (a + align - 1) &^ (align - 1)
+}
+
+// Realloc is krealloc: p itself while size fits there, else a copy at another
+// place. Without p it is Malloc; a size of 0 frees p and returns ZeroSize.
+func (k *Kmalloc) Realloc(c *machine.Ctx, p impls.Addr, size uint64) impls.Addr {
+	if size == 0 {
+		k.Free(c, p)
+		return ZeroSize
+	}
+	if p == 0 || p == ZeroSize {
+		return k.Malloc(c, size, 0)
+	}
+	old := k.Usable(c, p)
+	if size <= old {
+		return p
+	}
+	q := k.Malloc(c, size, 0)
+	if q == 0 {
+		return 0
+	}
+	copy(k.m.MemBytes(q, int(old)), k.m.MemView(p, int(old)))
+	k.Free(c, p)
+	return q
+}
+
+// Free is kfree: p goes back to where its page says that it came from. 0 and
+// ZeroSize do nothing; what nobody handed out is a finding.
+func (k *Kmalloc) Free(c *machine.Ctx, p impls.Addr) {
+	if p == 0 || p == ZeroSize {
+		return
+	}
+	head := k.m.PageOf(p)
+	if head == nil {
+		c.Fault(fault.WildAddress, "%#x freed, outside the arena", p)
+		return
+	}
+	if cache, ok := head.Tag.(impls.Cache); ok {
+		cache.Free(c, p)
+		return
+	}
+	if !isLarge(head) {
+		c.Fault(fault.StaleView, "%#x freed, its page %d is used as %s", p, head.PFN(),
+			head.CurrentView(machine.RegionBody))
+		return
+	}
+	c.FreePages(head)
+}
+
+// Usable is ksize: the size of the class or the rest of the block; 0 at 0, at
+// ZeroSize and where nothing was handed out.
+func (k *Kmalloc) Usable(_ *machine.Ctx, p impls.Addr) uint64 {
+	head := k.m.PageOf(p)
+	if head == nil {
+		return 0
+	}
+	if cache, ok := head.Tag.(impls.Cache); ok {
+		return cache.Size()
+	}
+	if !isLarge(head) {
+		return 0
+	}
+	return head.Addr() + head.Bytes() - p
+}
+
+// isLarge says whether p is the first page of a block that kmalloc took.
+func isLarge(p *machine.Page) bool {
+	return p.CurrentView(machine.RegionBody) == machine.ViewLarge
+}

@@ -1,0 +1,162 @@
+package slab
+
+import (
+	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
+	"allocfuzz/impls/machine"
+)
+
+// The ranks of the locks: above the slab lock and the zone lock.
+const (
+	rankCache = machine.RankSlabLock * 2
+	rankChain = machine.RankSlabLock * 3
+)
+
+var (
+	cacheLock   = machine.Atomic("cache", "lock")
+	cacheSlabs  = machine.Guarded("cache", "slabs")
+	growingWord = machine.Guarded("cache", "growing")
+	colourNext  = machine.Guarded("cache", "colour_next")
+)
+
+// Cache is a cache of the SLAB family.
+type Cache struct {
+	geometry
+	name  string
+	sys   *system
+	lock  machine.SpinLock
+	guard machine.Guard
+	lists lists
+	heads []list // of lists, for walking
+	// Guarded by lock.
+	slabs      machine.GuardedWord // Invariant SLAB3: slabs on the lists
+	growing    machine.GuardedWord // contexts that are making a slab
+	colourNext machine.GuardedWord // Invariant SLAB4: < colours, or 0
+	dead       bool                // destroyed; guarded by the system's lock
+}
+
+var _ impls.Cache = (*Cache)(nil)
+
+func (s *Cache) init(sys *system, spec *impls.CacheSpec) {
+	s.sys, s.name = sys, spec.Name
+	s.lock.Init(cacheLock, rankCache)
+	s.guard = s.lock.Guard()
+	s.slabs.Init(cacheSlabs, s.guard, 0)
+	s.growing.Init(growingWord, s.guard, 0)
+	s.colourNext.Init(colourNext, s.guard, 0)
+	s.lists = sys.newLists(s)
+}
+
+// Size is the size that was asked for.
+func (s *Cache) Size() uint64 { return s.size }
+
+// Align is the alignment of every object.
+func (s *Cache) Align() uint64 { return s.align }
+
+// Alloc is kmem_cache_alloc: it returns the object freed last of the first slab
+// that has one, making a slab when none has; 0 when no page can be had.
+func (s *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
+	for {
+		flags := s.lock.LockIRQSave(c)
+		obj := s.lists.alloc(c, s)
+		s.lock.UnlockIRQRestore(c, flags)
+		if obj != 0 {
+			if f&impls.FlagZero != 0 {
+				clear(s.sys.m.MemBytes(obj, int(s.size)))
+			}
+			return obj
+		}
+		if !s.grow(c, f) {
+			return 0
+		}
+	}
+}
+
+// grow is kmem_cache_grow: it adds a slab and says whether it could. The page is
+// asked for with the lock free and interrupts as they were; meanwhile others may
+// take the new objects or add slabs of their own. A page that is refused has used
+// up a colour.
+func (s *Cache) grow(c *machine.Ctx, f impls.AllocFlags) bool {
+	flags := s.lock.LockIRQSave(c)
+	colour := s.nextColour(c)
+	s.growing.Add(c, 1)
+	s.lock.UnlockIRQRestore(c, flags)
+
+	p := c.AllocPages(s.order, f&impls.FlagAtomic == 0 && c.MayBlock())
+
+	flags = s.lock.LockIRQSave(c)
+	s.growing.Store(c, s.growing.Load(c)-1)
+	if p != nil {
+		s.setUp(c, p, colour)
+		s.sys.owner[p.PFN()] = s
+		s.slabs.Add(c, 1)
+		s.lists.add(c, p)
+	}
+	s.lock.UnlockIRQRestore(c, flags)
+	return p != nil
+}
+
+// nextColour returns the colour of the next slab and advances. Holds cache.lock.
+func (s *Cache) nextColour(c *machine.Ctx) uint64 {
+	colour := s.colourNext.Load(c)
+	next := colour + 1
+	if next >= s.colours {
+		next = 0
+	}
+	s.colourNext.Store(c, next)
+	return colour
+}
+
+// Free is kmem_cache_free: it takes back an object of this cache. Anything else
+// is a finding and changes nothing.
+func (s *Cache) Free(c *machine.Ctx, obj impls.Addr) {
+	p := s.sys.m.PageOf(obj)
+	if p == nil || p.Tag != any(s) {
+		c.Fault(fault.OutsideSlab, "%#x freed to cache %s, which has no slab there", obj, s.name)
+		return
+	}
+	flags := s.lock.LockIRQSave(c)
+	inuse, ok := s.put(c, p, obj)
+	if ok {
+		s.lists.freed(c, s, p, inuse)
+	}
+	s.lock.UnlockIRQRestore(c, flags)
+	if !ok {
+		c.Fault(fault.OutsideSlab, "%#x freed to cache %s, where no object begins", obj, s.name)
+	}
+}
+
+// Shrink is kmem_cache_shrink: it gives every free slab back, the one that was
+// freed first at first, and returns the number of pages.
+func (s *Cache) Shrink(c *machine.Ctx) int {
+	pages := 0
+	for {
+		flags := s.lock.LockIRQSave(c)
+		p := s.lists.reap(c)
+		if p != nil {
+			s.slabs.Store(c, s.slabs.Load(c)-1)
+			s.sys.owner[p.PFN()] = nil
+		}
+		s.lock.UnlockIRQRestore(c, flags)
+		if p == nil {
+			return pages
+		}
+		pages += 1 << s.order
+		p.Tag = nil
+		c.FreePages(p)
+	}
+}
+
+// Destroy is kmem_cache_destroy: it gives every slab back. While objects are live
+// it answers ErrBusy, the free slabs are gone and the cache may be used on.
+func (s *Cache) Destroy(c *machine.Ctx) error {
+	s.Shrink(c)
+	flags := s.lock.LockIRQSave(c)
+	busy := s.slabs.Load(c) != 0 || s.growing.Load(c) != 0
+	s.lock.UnlockIRQRestore(c, flags)
+	if busy {
+		return impls.ErrBusy
+	}
+	s.sys.drop(c, s)
+	return nil
+}

@@ -1,0 +1,98 @@
+package slab
+
+import (
+	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
+	"allocfuzz/impls/machine"
+)
+
+// The words of a slab: in the descriptor of its first page, but for the chain of
+// free objects, which is in its memory.
+var (
+	inuseWord = machine.PageField(machine.Guarded("slab", "inuse"),
+		machine.RegionBody, machine.ViewSlab, 0)
+	freeWord = machine.PageField(machine.Guarded("slab", "free"),
+		machine.RegionBody, machine.ViewSlab, 1)
+	colourWord = machine.PageField(machine.Guarded("slab", "colour"),
+		machine.RegionBody, machine.ViewSlab, 2)
+	bufctl = machine.Guarded("slab", "bufctl")
+)
+
+// setUp makes p an empty slab with a colour. Nobody else knows p yet. Holds
+// cache.lock.
+func (s *Cache) setUp(c *machine.Ctx, p *machine.Page, colour uint64) {
+	p.SetView(machine.RegionBody, machine.ViewSlab, s.guard)
+	p.SetView(machine.RegionLinks, machine.ViewList, s.guard)
+	p.Tag = s
+	inuseWord.Store(c, p, 0)
+	freeWord.Store(c, p, 0)
+	colourWord.Store(c, p, colour)
+	per := uint64(1) << s.perShift
+	at := s.start(p, colour) + s.chain
+	for i := uint64(0); i < s.objects; i += per {
+		var word uint64
+		for k := uint64(0); k < per && i+k < s.objects; k++ {
+			next := i + k + 1
+			if next == s.objects {
+				next = s.end()
+			}
+			word |= next << (uint(k) * s.indexBits)
+		}
+		c.StoreMemGuarded(bufctl, s.guard, at, word)
+		at += s.wordBytes
+	}
+}
+
+// take takes the first object of p's chain; inuse is the count after it. Holds
+// cache.lock.
+func (s *Cache) take(c *machine.Ctx, p *machine.Page) (obj impls.Addr, inuse uint64) {
+	index := freeWord.Load(c, p)
+	if index >= s.objects {
+		c.Die(fault.WildAddress, "slab.free of page %d is %#x, it has %d objects", p.PFN(), index,
+			s.objects)
+	}
+	colour := colourWord.Load(c, p)
+	freeWord.Store(c, p, s.loadIndex(c, p, colour, index))
+	inuse = inuseWord.Load(c, p) + 1
+	inuseWord.Store(c, p, inuse)
+	return s.start(p, colour) + s.first + index*s.stride, inuse
+}
+
+// put chains obj in p again and returns the count before; ok is false when obj is
+// no object of p. Holds cache.lock.
+func (s *Cache) put(c *machine.Ctx, p *machine.Page, obj impls.Addr) (inuse uint64, ok bool) {
+	colour := colourWord.Load(c, p)
+	off := obj - s.start(p, colour) - s.first
+	index := off / s.stride
+	if index >= s.objects || index*s.stride != off {
+		return 0, false
+	}
+	s.storeIndex(c, p, colour, index, freeWord.Load(c, p))
+	freeWord.Store(c, p, index)
+	inuse = inuseWord.Load(c, p)
+	inuseWord.Store(c, p, inuse-1)
+	return inuse, true
+}
+
+// start is the address behind the colour.
+func (s *Cache) start(p *machine.Page, colour uint64) impls.Addr {
+	return p.Addr() + colour*s.colourOff
+}
+
+// indexAt is where the successor of an object is kept: the word and the shift.
+func (g *geometry) indexAt(index uint64) (off uint64, shift uint) {
+	inWord := index & (1<<g.perShift - 1)
+	return g.chain + index>>g.perShift*g.wordBytes, uint(inWord) * g.indexBits
+}
+
+func (s *Cache) loadIndex(c *machine.Ctx, p *machine.Page, colour, index uint64) uint64 {
+	off, shift := s.indexAt(index)
+	return c.LoadMemGuarded(bufctl, s.guard, s.start(p, colour)+off) >> shift & s.end()
+}
+
+func (s *Cache) storeIndex(c *machine.Ctx, p *machine.Page, colour, index, v uint64) {
+	off, shift := s.indexAt(index)
+	at := s.start(p, colour) + off
+	word := c.LoadMemGuarded(bufctl, s.guard, at)
+	c.StoreMemGuarded(bufctl, s.guard, at, word&^(s.end()<<shift)|v<<shift)
+}

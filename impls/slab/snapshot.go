@@ -1,0 +1,94 @@
+package slab
+
+import (
+	"sort"
+
+	"allocfuzz/impls"
+	"allocfuzz/impls/machine"
+)
+
+// Snapshot walks every list and every chain. Slabs come in order of their pages.
+func (sys *system) Snapshot(s *impls.Snapshot) bool {
+	s.Reset()
+	sys.buddy.Snapshot(s)
+	for _, k := range sys.caches {
+		s.Caches = append(s.Caches, impls.CacheState{Name: k.name, Size: k.size, Stride: k.stride,
+			Align: k.align, Dead: k.dead})
+	}
+	for pfn, k := range sys.owner {
+		if k != nil {
+			k.describe(s, sys.m.PageAt(pfn))
+		}
+	}
+	for i, k := range sys.caches {
+		listed := k.places(s)
+		s.Counts = append(s.Counts, impls.Count{Name: cacheSlabs.Name(),
+			Stored: int(k.slabs.Peek()), Counted: listed})
+		for j := range s.Slabs {
+			if sys.owner[s.Slabs[j].Page] == k {
+				s.Slabs[j].Cache = i
+			}
+		}
+	}
+	return true
+}
+
+// describe adds the slab that begins at p.
+func (s *Cache) describe(snap *impls.Snapshot, p *machine.Page) {
+	b := snap.AddSlab()
+	colour := colourWord.Peek(p)
+	b.Page, b.Order, b.Addr = p.PFN(), p.Order(), p.Addr()
+	b.First = s.start(p, colour) + s.first
+	b.Objects, b.Inuse = int(s.objects), int(inuseWord.Peek(p))
+	b.Colour, b.Colours = int(colour), int(s.colours)
+	index := freeWord.Peek(p)
+	for index != s.end() {
+		b.Free = append(b.Free, b.First+index*s.stride)
+		if index >= s.objects {
+			b.FreeEnd = impls.EndLeaves
+			return
+		}
+		if len(b.Free) > b.Objects {
+			b.FreeEnd = impls.EndCycle
+			return
+		}
+		off, shift := s.indexAt(index)
+		word, ok := s.sys.m.Peek(s.start(p, colour) + off)
+		if !ok {
+			b.FreeEnd = impls.EndLeaves
+			return
+		}
+		index = word >> shift & s.end()
+	}
+}
+
+// places adds to each slab where the cache's lists have it, and counts what is
+// on them.
+func (s *Cache) places(snap *impls.Snapshot) int {
+	listed := 0
+	for i := range s.heads {
+		l := &s.heads[i]
+		at := 0
+		for v := l.head.Peek(); v != 0 && at <= s.sys.m.Pages; at++ {
+			if v > uint64(s.sys.m.Pages) {
+				break
+			}
+			pfn := int(v - 1)
+			if b := slabOf(snap, pfn); b != nil {
+				b.On = append(b.On, impls.Place{Kind: impls.OnList, List: l.kind, At: at})
+			}
+			v = nextWord.Peek(s.sys.m.PageAt(pfn))
+		}
+		listed += at
+	}
+	return listed
+}
+
+// slabOf finds the slab that begins at a page: they are in order of their pages.
+func slabOf(s *impls.Snapshot, pfn int) *impls.SlabState {
+	i := sort.Search(len(s.Slabs), func(i int) bool { return s.Slabs[i].Page >= pfn })
+	if i < len(s.Slabs) && s.Slabs[i].Page == pfn {
+		return &s.Slabs[i]
+	}
+	return nil
+}

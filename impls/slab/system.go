@@ -1,0 +1,92 @@
+package slab
+
+import (
+	"allocfuzz/impls"
+	"allocfuzz/impls/kmalloc"
+	"allocfuzz/impls/machine"
+	"allocfuzz/impls/page"
+)
+
+var chainLock = machine.Atomic("cache_chain", "lock")
+
+// A system is one variant on one machine: the impls.Instance and its caches.
+type system struct {
+	impls.Arena
+	m        *machine.Machine
+	newLists func(*Cache) lists
+	buddy    *page.Buddy
+	pages    *page.Actor
+	sizes    impls.Allocator
+	chain    machine.SpinLock
+	caches   []*Cache // every cache that was made, in order; guarded by chain
+	// owner is the cache whose slab begins at a page: ghost state, from the moment
+	// the slab is on a list until it is taken out. Guarded by that cache's lock.
+	owner []*Cache
+}
+
+var (
+	_ impls.Instance = (*system)(nil)
+	_ impls.Objects  = (*system)(nil)
+)
+
+// with makes the constructor of a variant.
+func with(newLists func(*Cache) lists) func(*machine.Machine) impls.Instance {
+	return func(m *machine.Machine) impls.Instance {
+		sys := &system{Arena: impls.Arena{M: m}, m: m, newLists: newLists, buddy: page.New(m),
+			pages: page.NewActor(m), owner: make([]*Cache, m.Pages)}
+		sys.chain.Init(chainLock, rankChain)
+		m.SetPageLayer(sys.buddy)
+		return sys
+	}
+}
+
+// Memory is the machine's arena.
+func (sys *system) Memory() impls.Memory { return sys.Arena }
+
+// Objects makes caches.
+func (sys *system) Objects() impls.Objects { return sys }
+
+// Sizes is kmalloc over caches of this family, made at the first call.
+func (sys *system) Sizes() impls.Allocator {
+	if sys.sizes == nil {
+		sys.sizes = kmalloc.New(sys.m, sys)
+	}
+	return sys.sizes
+}
+
+// Pages is the page cache, over the same pages.
+func (sys *system) Pages() impls.Pages { return sys.pages }
+
+// Close does nothing: all is the machine's.
+func (sys *system) Close() {}
+
+// NewCache is kmem_cache_create. ErrInvalid: a size of 0 or larger than the
+// largest block of pages, an alignment that is no power of two or above a page,
+// a number of objects that no slab of the order holds. ErrUnsupported: a
+// constructor or debug flags. c is nil when nothing runs yet.
+func (sys *system) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
+	if spec.Ctor || len(spec.Flags) > 0 {
+		return nil, impls.ErrUnsupported
+	}
+	g, err := layout(sys.m, &spec)
+	if err != nil {
+		return nil, err
+	}
+	s := &Cache{geometry: g}
+	s.init(sys, &spec)
+	if c == nil {
+		sys.caches = append(sys.caches, s)
+		return s, nil
+	}
+	flags := sys.chain.LockIRQSave(c)
+	sys.caches = append(sys.caches, s)
+	sys.chain.UnlockIRQRestore(c, flags)
+	return s, nil
+}
+
+// drop marks a cache that was destroyed.
+func (sys *system) drop(c *machine.Ctx, s *Cache) {
+	flags := sys.chain.LockIRQSave(c)
+	s.dead = true
+	sys.chain.UnlockIRQRestore(c, flags)
+}

@@ -1,0 +1,181 @@
+package slub
+
+import (
+	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
+	"allocfuzz/impls/machine"
+)
+
+// Cache is one cache (struct kmem_cache): an impls.Cache. It does not know which
+// alternatives of its axes it was given.
+type Cache struct {
+	layout
+	name       string
+	index      int // in the heap
+	heap       *heap
+	ghost      *registry
+	fast       fastPath
+	partial    partialList
+	minPartial uint64 // slabs on the node's list above which empty ones go back
+	cpuPartial uint64 // slabs that a CPU's store holds
+	dead       bool   // destroyed
+	node       node
+	cpus       []cpuSlab
+	few        [2]cpuSlab // storage of cpus on a small machine
+}
+
+var _ impls.Cache = (*Cache)(nil)
+
+func newCache(h *heap, spec *impls.CacheSpec) (*Cache, error) {
+	l, err := newLayout(h.m, spec, h.middle)
+	if err != nil {
+		return nil, err
+	}
+	k := &Cache{layout: l, name: spec.Name, heap: h, ghost: &h.ghost, fast: h.fast,
+		partial: h.partial, minPartial: l.minPartial(spec), cpuPartial: l.cpuPartial(h.m, spec)}
+	k.node.init()
+	if h.m.CPUs <= len(k.few) {
+		k.cpus = k.few[:h.m.CPUs]
+	} else {
+		k.cpus = make([]cpuSlab, h.m.CPUs)
+	}
+	for i := range k.cpus {
+		s := &k.cpus[i]
+		s.cpu, s.off = i, machine.IRQsOffOn(h.m.CPU(i))
+		k.fast.init(h.m, s)
+		k.partial.init(s)
+	}
+	return k, nil
+}
+
+// cpu is what the cache keeps for the CPU that c runs on. Preemption or
+// interrupts are off, else it is another one's the next moment.
+func (k *Cache) cpu(c *machine.Ctx) *cpuSlab { return &k.cpus[c.CPUID()] }
+
+// Alloc is kmem_cache_alloc: it returns an object, 0 when there is no memory. It
+// may be called anywhere; it sleeps for pages where c may.
+func (k *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
+	a := k.fast.alloc(c, k)
+	if a == 0 {
+		a = k.slowAlloc(c, f)
+	}
+	if a != 0 && f&impls.FlagZero != 0 {
+		clear(k.heap.m.MemBytes(a, int(k.size)))
+	}
+	return a
+}
+
+// Free is kmem_cache_free: it takes back a live object of this cache. It may be
+// called anywhere. An address outside the arena ends the run.
+func (k *Cache) Free(c *machine.Ctx, a impls.Addr) {
+	p := k.heap.m.PageOf(a)
+	if p == nil {
+		c.Die(fault.WildAddress, "cache %s: free of %#x", k.name, a)
+	}
+	if !k.fast.free(c, k, p, a) {
+		k.slowFree(c, p, a)
+	}
+}
+
+// Size is the number of bytes of an object that may be used.
+func (k *Cache) Size() uint64 { return k.size }
+
+// Align is the alignment of every object.
+func (k *Cache) Align() uint64 { return k.align }
+
+// flush is flush_slab for the CPU that c runs on: nothing belongs to it any more.
+// Interrupts off.
+func (k *Cache) flush(c *machine.Ctx) {
+	s := k.cpu(c)
+	if s.page.load(c) != none {
+		k.deactivate(c, s)
+	}
+	k.partial.flush(c, k, s)
+}
+
+// Shrink is kmem_cache_shrink: every CPU lets its slabs go, empty slabs are given
+// back, and the others are put in order, the fullest first, so that the emptiest
+// have the best chance to empty. It answers 1 when slabs remain, else 0. Only
+// where calls to other CPUs are allowed.
+func (k *Cache) Shrink(c *machine.Ctx) int {
+	c.CallOnAll(k.flush)
+	flags := k.node.lock.LockIRQSave(c)
+	k.sort(c)
+	k.node.lock.UnlockIRQRestore(c, flags)
+	k.discardEmpty(c)
+	if k.node.nrSlabs.Load(c) != 0 {
+		return 1
+	}
+	return 0
+}
+
+// promoteMax is the number of free objects up to which shrinking sorts slabs.
+const promoteMax = 32
+
+// sort brings empty slabs to the front of the node's list, behind them those with
+// few free objects, fewest first, and then the rest as they were.
+// Holds k.node.lock; interrupts off.
+func (k *Cache) sort(c *machine.Ctx) {
+	var ends [promoteMax + 2]struct{ first, last uint64 }
+	for r := k.node.first.Load(c); r != none; {
+		p := k.page(c, r)
+		p.Lock.Lock(c)
+		inuse := slabInuse.Load(c, p)
+		p.Lock.Unlock(c)
+		rank := promoteMax + 1
+		if free := uint64(k.objects) - inuse; inuse == 0 {
+			rank = 0
+		} else if free <= promoteMax {
+			rank = int(free)
+		}
+		next := listNext.Load(c, p)
+		if e := &ends[rank]; e.first == none {
+			e.first, e.last = r, r
+		} else {
+			k.join(c, e.last, r)
+			e.last = r
+		}
+		r = next
+	}
+	last := uint64(none)
+	for _, e := range ends {
+		if e.first != none {
+			k.join(c, last, e.first)
+			last = e.last
+		}
+	}
+	k.join(c, last, none)
+}
+
+// discardEmpty gives back the empty slabs at the front of the node's list.
+func (k *Cache) discardEmpty(c *machine.Ctx) {
+	for more := true; more; {
+		more = false
+		flags := k.node.lock.LockIRQSave(c)
+		var p *machine.Page
+		if first := k.node.first.Load(c); first != none {
+			p = k.page(c, first)
+			p.Lock.Lock(c)
+			more = slabInuse.Load(c, p) == 0
+			if more {
+				k.remove(c, p)
+			}
+			p.Lock.Unlock(c)
+		}
+		k.node.lock.UnlockIRQRestore(c, flags)
+		if more {
+			k.discard(c, p)
+		}
+	}
+}
+
+// Destroy is kmem_cache_destroy: all pages are given back. impls.ErrBusy when
+// objects are live: the cache is then as usable as before. Nobody else may use
+// the cache meanwhile, and calls to other CPUs must be allowed.
+func (k *Cache) Destroy(c *machine.Ctx) error {
+	if k.Shrink(c) != 0 {
+		return impls.ErrBusy
+	}
+	k.dead = true
+	return nil
+}

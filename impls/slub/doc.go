@@ -1,0 +1,48 @@
+// Package slub holds the allocators of the unqueued design: a cache gives each
+// CPU one slab to allocate from, slabs with free objects wait on one list of the
+// node, and full slabs are on no list at all.
+//
+// A slab is a block of pages. Its bookkeeping is in the words of its page
+// descriptor and in its free objects, each of which holds the address of the
+// next one. While a slab belongs to a CPU it is frozen: its free objects are on
+// the CPU's own freelist, and only what other CPUs free comes to the slab's.
+//
+// The axes, one file each, with their alternatives side by side:
+//
+//	fastpath.go  how a CPU takes from and gives to its own freelist
+//	partial.go   whether a CPU keeps slabs in store, and how it protects them
+//
+// slowpath.go is what all of them fall back to, slab.go what they do to slabs,
+// cache.go the cache itself; variants.go puts the alternatives together.
+//
+// # Locking order
+//
+//	node.list_lock > slab.lock > zone.lock
+//
+// All are taken with interrupts off. The list lock guards the node's list and
+// its length; the slab lock guards the slab's freelist and counts; disabled
+// interrupts guard what belongs to a CPU. A slab that turns from full to partial,
+// or from partial to empty, does so under both locks, so that a slab is on the
+// node's list exactly when it ought to be; all other frees need the slab lock
+// alone. Pages are asked for with no lock held, and given back so.
+//
+// # Invariants
+//
+// They hold wherever no operation is in flight, and each is also said at the
+// field that it is about.
+//
+//	SLUB1: the CPU's freelist holds free objects of the CPU's slab only.
+//	SLUB2: the CPU's slab is frozen and on no list.
+//	SLUB3: the word of a sequence fast path changes its sequence number with every
+//	       change of the list or of base, except in an interrupt that found it at
+//	       all ones.
+//	SLUB4: a slab's freelist holds free objects of that slab only, none of which
+//	       is on a CPU's freelist.
+//	SLUB5: inuse is the number of objects that are not on the slab's freelist; of
+//	       a CPU's slab it counts those on the CPU's freelist, too.
+//	SLUB6: a slab on the node's list has a free object and is not frozen.
+//	SLUB7: nr_partial is the length of the node's list.
+//	SLUB8: nr_slabs is the number of slabs that exist.
+//	SLUB9: the head of a CPU's partial list says how long the list is, and how
+//	       many free objects its slabs had when they came; all on it are frozen.
+package slub

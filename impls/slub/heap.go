@@ -1,0 +1,102 @@
+package slub
+
+import (
+	"allocfuzz/impls"
+	"allocfuzz/impls/kmalloc"
+	"allocfuzz/impls/machine"
+	"allocfuzz/impls/page"
+)
+
+// A design is one choice of each axis.
+type design struct {
+	fast    fastPath
+	partial partialList
+	middle  bool // a free object keeps its link near its middle, not in its first word
+}
+
+// new sets the design up on a machine that was just made or reset.
+func (d design) new(m *machine.Machine) impls.Instance {
+	h := &heap{design: d, m: m, pages: page.New(m)}
+	h.actor = page.NewActor(m)
+	h.ghost.mutex.Init(ghostLock, rankGhost)
+	m.SetPageLayer(h.pages)
+	return h
+}
+
+// A heap is one machine's caches: an impls.Instance, with the impls.Objects and
+// impls.Pages that it offers.
+type heap struct {
+	design
+	m      *machine.Machine
+	pages  *page.Buddy
+	actor  *page.Actor
+	sizes  impls.Allocator // made when first asked for
+	ghost  registry
+	caches []*Cache // natively under ghost.lock
+}
+
+var (
+	_ impls.Instance = (*heap)(nil)
+	_ impls.Objects  = (*heap)(nil)
+	_ impls.Pages    = pages{}
+)
+
+// Memory reaches the arena.
+func (h *heap) Memory() impls.Memory { return impls.Arena{M: h.m} }
+
+// Objects is the heap itself.
+func (h *heap) Objects() impls.Objects { return h }
+
+// Pages is the page cache, with a Drain that empties the CPUs' slabs, too.
+func (h *heap) Pages() impls.Pages { return pages{h.actor, h} }
+
+// Sizes is kmalloc over caches of its own, which the first call makes.
+func (h *heap) Sizes() impls.Allocator {
+	if h.sizes == nil {
+		h.sizes = kmalloc.New(h.m, h)
+	}
+	return h.sizes
+}
+
+// Close does nothing: all is in the machine.
+func (h *heap) Close() {}
+
+// NewCache makes a cache. It fails with impls.ErrInvalid when spec cannot be met
+// and impls.ErrUnsupported when it asks for a constructor or debug flags. It
+// makes no page request. c may be nil where nothing runs yet.
+func (h *heap) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
+	if spec.Ctor || len(spec.Flags) > 0 {
+		return nil, impls.ErrUnsupported
+	}
+	k, err := newCache(h, &spec)
+	if err != nil {
+		return nil, err
+	}
+	h.ghost.lock(c)
+	k.index = len(h.caches)
+	h.caches = append(h.caches, k)
+	h.ghost.unlock(c)
+	return k, nil
+}
+
+// pages is the page cache of a heap.
+type pages struct {
+	*page.Actor
+	h *heap
+}
+
+// Drain makes the CPUs let go of their slabs, then the page layer of its pages.
+// Where calls to other CPUs are forbidden it is only this CPU.
+func (p pages) Drain(c *machine.Ctx) {
+	p.h.ghost.lock(c)
+	caches := p.h.caches
+	p.h.ghost.unlock(c)
+	for _, k := range caches {
+		if c.MayBlock() {
+			c.CallOnAll(k.flush)
+		} else {
+			c.CallOn(c.CPUID(), k.flush)
+		}
+	}
+	p.Actor.Drain(c)
+}

@@ -1,0 +1,211 @@
+package slub
+
+import (
+	"allocfuzz/impls/fault"
+	"allocfuzz/impls/machine"
+)
+
+// RankListLock is the rank of a node's list lock: slab locks are taken inside it.
+const RankListLock = machine.RankSlabLock + 100
+
+// endMark ends a freelist. Any word with bit 0 set does, since a fast path puts
+// the upper half of an address above it: use isEnd.
+const endMark = 1
+
+// isEnd says whether the link of a free object ends the list.
+func isEnd(link uint64) bool { return link&endMark != 0 }
+
+var (
+	objectLink = machine.Racy("object", "link",
+		"a fast path may read the link of an object that an interrupt has handed out: the word it "+
+			"compares afterwards has changed then")
+	listLock = machine.Atomic("node", "list_lock")
+	nrSlabs  = machine.Atomic("node", "nr_slabs")
+
+	nodeFirst = machine.Guarded("node", "first")
+	nodeLast  = machine.Guarded("node", "last")
+	nrPartial = machine.Guarded("node", "nr_partial")
+)
+
+// The words of a slab's descriptor, guarded by the slab lock.
+var (
+	// Invariant SLUB4: the list holds free objects of the slab, and no CPU's
+	// freelist does.
+	slabFreelist = machine.PageField(machine.Guarded("slab", "freelist"),
+		machine.RegionBody, machine.ViewSlab, 0)
+	// Invariant SLUB5: objects that are not on slabFreelist.
+	slabInuse = machine.PageField(machine.Guarded("slab", "inuse"),
+		machine.RegionBody, machine.ViewSlab, 1)
+	// 1 while the slab belongs to a CPU, as its slab or in its store.
+	slabFrozen = machine.PageField(machine.Guarded("slab", "frozen"),
+		machine.RegionBody, machine.ViewSlab, 2)
+)
+
+// The links of a slab on the node's list, guarded by the list lock, see ref.
+// Invariant SLUB6: the slab has a free object and is not frozen.
+var (
+	listNext = machine.PageField(machine.Guarded("slab", "list_next"),
+		machine.RegionLinks, machine.ViewList, 0)
+	listPrev = machine.PageField(machine.Guarded("slab", "list_prev"),
+		machine.RegionLinks, machine.ViewList, 1)
+)
+
+// A node holds the slabs that belong to no CPU and are not full.
+type node struct {
+	lock        machine.SpinLock
+	guard       machine.Guard // lock is held
+	first, last machine.GuardedWord
+	nrPartial   machine.GuardedWord // Invariant SLUB7: the length of the list
+	nrSlabs     machine.Word        // Invariant SLUB8: slabs of the cache, wherever they are
+}
+
+func (n *node) init() {
+	n.lock.Init(listLock, RankListLock)
+	n.guard = n.lock.Guard()
+	n.first.Init(nodeFirst, n.guard, none)
+	n.last.Init(nodeLast, n.guard, none)
+	n.nrPartial.Init(nrPartial, n.guard, 0)
+	n.nrSlabs.Init(nrSlabs, -1, 0)
+}
+
+// page is the page that a list or a CPU means. Somebody who wrote to a descriptor
+// that was not his may have changed it: then the run ends.
+func (k *Cache) page(c *machine.Ctx, r uint64) *machine.Page {
+	if r == none || r > uint64(k.heap.m.Pages) {
+		c.Die(fault.WildAddress, "cache %s: a list leads to page %#x of %d", k.name, r-1,
+			k.heap.m.Pages)
+	}
+	return k.heap.m.PageAt(int(r - 1))
+}
+
+// add puts p on the node's list, in front or at the end.
+// Holds k.node.lock and the slab lock of p.
+func (k *Cache) add(c *machine.Ctx, p *machine.Page, front bool) {
+	n := &k.node
+	p.SetView(machine.RegionLinks, machine.ViewList, n.guard)
+	prev, next := n.last.Load(c), uint64(none)
+	if front {
+		prev, next = none, n.first.Load(c)
+	}
+	k.join(c, prev, ref(p))
+	k.join(c, ref(p), next)
+	n.nrPartial.Add(c, 1)
+}
+
+// remove takes p from the node's list. Holds k.node.lock.
+func (k *Cache) remove(c *machine.Ctx, p *machine.Page) {
+	k.join(c, listPrev.Load(c, p), listNext.Load(c, p))
+	p.SetView(machine.RegionLinks, machine.ViewNone, machine.Guard{})
+	k.node.nrPartial.Add(c, ^uint64(0))
+}
+
+// join makes neighbours of two slabs on the node's list; with none in place of
+// one the other is an end of the list. Holds k.node.lock.
+func (k *Cache) join(c *machine.Ctx, prev, next uint64) {
+	if prev != none {
+		listNext.Store(c, k.page(c, prev), next)
+	} else {
+		k.node.first.Store(c, next)
+	}
+	if next != none {
+		listPrev.Store(c, k.page(c, next), prev)
+	} else {
+		k.node.last.Store(c, prev)
+	}
+}
+
+// takePartial takes the first slab from the node's list, frozen, and returns its
+// free objects, too; nil when the list is empty. Holds k.node.lock.
+func (k *Cache) takePartial(c *machine.Ctx) (*machine.Page, uint64) {
+	first := k.node.first.Load(c)
+	if first == none {
+		return nil, 0
+	}
+	p := k.page(c, first)
+	p.Lock.Lock(c)
+	k.remove(c, p)
+	slabFrozen.Store(c, p, 1)
+	free := uint64(k.objects) - slabInuse.Load(c, p)
+	p.Lock.Unlock(c)
+	return p, free
+}
+
+// format makes a slab of a new block: every object free and in order of address.
+// Interrupts off on the CPU of s, for which it is frozen.
+func (k *Cache) format(c *machine.Ctx, s *cpuSlab, p *machine.Page) {
+	a := p.Addr()
+	for i := 1; i < k.objects; i++ {
+		c.StoreMemGuarded(objectLink, s.off, a+k.link, a+k.stride)
+		a += k.stride
+	}
+	c.StoreMemGuarded(objectLink, s.off, a+k.link, endMark)
+	p.Tag = k
+	p.Lock.Lock(c)
+	p.SetView(machine.RegionBody, machine.ViewSlab, p.Lock.Guard())
+	p.SetView(machine.RegionLinks, machine.ViewNone, machine.Guard{})
+	slabFreelist.Store(c, p, p.Addr())
+	slabInuse.Store(c, p, 0)
+	slabFrozen.Store(c, p, 1)
+	p.Lock.Unlock(c)
+	k.ghost.add(c, p)
+	k.node.nrSlabs.Add(c, 1)
+}
+
+// discard gives the pages of an empty slab back that is on no list any more.
+func (k *Cache) discard(c *machine.Ctx, p *machine.Page) {
+	k.node.nrSlabs.Add(c, ^uint64(0))
+	k.ghost.remove(c, p)
+	p.Tag = nil
+	c.FreePages(p)
+}
+
+// unfreeze is unfreeze_slab: a slab stops belonging to a CPU. It goes to the
+// node's list, to its front when its objects are still warm, unless it is full;
+// an empty one is given back when the node has enough. Interrupts off.
+func (k *Cache) unfreeze(c *machine.Ctx, p *machine.Page, front bool) {
+	p.Lock.Lock(c)
+	if isEnd(slabFreelist.Load(c, p)) {
+		slabFrozen.Store(c, p, 0)
+		p.Lock.Unlock(c)
+		return
+	}
+	p.Lock.Unlock(c) // nobody else takes it while it is frozen
+	k.node.lock.Lock(c)
+	spare := k.unfreezeLocked(c, p, front)
+	k.node.lock.Unlock(c)
+	if spare {
+		k.discard(c, p)
+	}
+}
+
+// unfreezeLocked is unfreeze of a slab that is not full; it says whether the slab
+// is to be given back. Holds k.node.lock; interrupts off.
+func (k *Cache) unfreezeLocked(c *machine.Ctx, p *machine.Page, front bool) bool {
+	p.Lock.Lock(c)
+	slabFrozen.Store(c, p, 0)
+	spare := slabInuse.Load(c, p) == 0 && k.node.nrPartial.Load(c) >= k.minPartial
+	if !spare {
+		k.add(c, p, front)
+	}
+	p.Lock.Unlock(c)
+	return spare
+}
+
+// unfreezeAll brings a list that was taken from a CPU's store to the node. It is
+// private: the list lock is taken for its links' sake, too.
+func (k *Cache) unfreezeAll(c *machine.Ctx, list uint64) {
+	for n := 0; list != none; n++ {
+		if n > k.heap.m.Pages {
+			c.Die(fault.NoProgress, "cache %s: a list of slabs runs into itself", k.name)
+		}
+		p := k.page(c, list)
+		flags := k.node.lock.LockIRQSave(c)
+		p.SetView(machine.RegionLinks, machine.ViewPartial, k.node.guard)
+		list = partialNext.Load(c, p)
+		spare := k.unfreezeLocked(c, p, false)
+		k.node.lock.UnlockIRQRestore(c, flags)
+		if spare {
+			k.discard(c, p)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package slub
+
+import (
+	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
+	"allocfuzz/impls/machine"
+)
+
+// slowAlloc is __slab_alloc: it returns an object when the fast path could not, 0
+// when there is no memory. It trusts nothing that the fast path saw: since then
+// the task may have come to another CPU, and interrupts may have filled the list
+// or brought another slab. The list need not even be empty, since some fast paths
+// also give up on a list that they could not divide.
+func (k *Cache) slowAlloc(c *machine.Ctx, f impls.AllocFlags) uint64 {
+	wait := f&impls.FlagAtomic == 0 && c.MayBlock()
+	flags := c.IRQSave()
+	s := k.cpu(c)
+	a := k.fromSlab(c, s)
+	for a == 0 {
+		p := k.nextSlab(c, s)
+		if p == nil {
+			p = k.newPages(c, wait)
+			s = k.cpu(c) // another one, if the task has moved
+			if p == nil {
+				break
+			}
+			if s.page.load(c) != none { // brought by an interrupt or another task
+				k.deactivate(c, s)
+			}
+			k.format(c, s, p)
+		}
+		s.page.store(c, ref(p))
+		a = k.reload(c, s)
+	}
+	c.IRQRestore(flags)
+	return a
+}
+
+// fromSlab takes an object from the CPU's list, else from what was freed to the
+// CPU's slab meanwhile. A slab with nothing left is let go: then it returns 0.
+// Interrupts off.
+func (k *Cache) fromSlab(c *machine.Ctx, s *cpuSlab) uint64 {
+	a := k.fast.first(c, s)
+	if !isEnd(a) {
+		k.fast.set(c, s, c.LoadMemGuarded(objectLink, s.off, a+k.link))
+		return a
+	}
+	if s.page.load(c) == none {
+		return 0
+	}
+	a = k.reload(c, s)
+	if a == 0 {
+		k.deactivate(c, s)
+	}
+	return a
+}
+
+// reload moves the slab's freelist to the CPU's, whose own is empty, and returns
+// the first object of it; 0 when the slab has none. Interrupts off.
+func (k *Cache) reload(c *machine.Ctx, s *cpuSlab) uint64 {
+	p := k.page(c, s.page.load(c))
+	p.Lock.Lock(c)
+	a := slabFreelist.Load(c, p)
+	if isEnd(a) {
+		p.Lock.Unlock(c)
+		return 0
+	}
+	slabFreelist.Store(c, p, endMark)
+	slabInuse.Store(c, p, uint64(k.objects))
+	k.fast.set(c, s, c.LoadMemGuarded(objectLink, s.off, a+k.link))
+	p.Lock.Unlock(c)
+	return a
+}
+
+// nextSlab finds the CPU another slab, frozen for it, without asking for pages:
+// from its store, else from the node; nil when there is none. Interrupts off.
+func (k *Cache) nextSlab(c *machine.Ctx, s *cpuSlab) *machine.Page {
+	if p := k.partial.pop(c, k, s); p != nil {
+		return p
+	}
+	k.node.lock.Lock(c)
+	p, _ := k.takePartial(c)
+	if p != nil && k.partial.keeps() {
+		k.stock(c)
+	}
+	k.node.lock.Unlock(c)
+	return p
+}
+
+// stock fills the CPU's store from the node while the list lock is held anyway,
+// to half of what it may hold and one more. Holds k.node.lock; interrupts off.
+func (k *Cache) stock(c *machine.Ctx) {
+	if k.cpuPartial == 0 {
+		return
+	}
+	for moved := uint64(0); moved <= k.cpuPartial/2; moved++ {
+		p, free := k.takePartial(c)
+		if p == nil {
+			return
+		}
+		k.partial.push(c, k, p, gift{free: free})
+	}
+}
+
+// newPages asks for the pages of a slab. When the caller may wait, interrupts are
+// on meanwhile, and anything may have happened afterwards. Interrupts off.
+func (k *Cache) newPages(c *machine.Ctx, wait bool) *machine.Page {
+	if !wait {
+		return c.AllocPages(k.order, false)
+	}
+	c.IRQEnable()
+	p := c.AllocPages(k.order, true)
+	c.IRQDisable()
+	return p
+}
+
+// deactivate is deactivate_slab: the CPU lets its slab go, and what is on its own
+// list goes back to the slab's. Interrupts off.
+func (k *Cache) deactivate(c *machine.Ctx, s *cpuSlab) {
+	p := k.page(c, s.page.load(c))
+	p.Lock.Lock(c)
+	head, inuse, moved := slabFreelist.Load(c, p), slabInuse.Load(c, p), 0
+	for a := k.fast.first(c, s); !isEnd(a); moved++ {
+		if moved == k.objects {
+			c.Die(fault.NoProgress, "cache %s: a CPU's freelist is longer than its slab", k.name)
+		}
+		next := c.LoadMemGuarded(objectLink, s.off, a+k.link)
+		c.StoreMemGuarded(objectLink, s.off, a+k.link, head)
+		head, a = a, next
+		inuse--
+	}
+	k.fast.set(c, s, endMark)
+	slabFreelist.Store(c, p, head)
+	slabInuse.Store(c, p, inuse)
+	s.page.store(c, none)
+	p.Lock.Unlock(c)
+	k.unfreeze(c, p, moved > 0)
+}
+
+// slowFree is __slab_free: object a goes back to its slab p.
+func (k *Cache) slowFree(c *machine.Ctx, p *machine.Page, a uint64) {
+	flags := c.IRQSave()
+	p.Lock.Lock(c)
+	full, last := isEnd(slabFreelist.Load(c, p)), slabInuse.Load(c, p) == 1
+	frozen := slabFrozen.Load(c, p) != 0
+	store := full && !frozen && k.partial.keeps()
+	if !frozen && !store && (full || last) {
+		p.Lock.Unlock(c)
+		k.freeListed(c, p, a)
+		c.IRQRestore(flags)
+		return
+	}
+	k.link1(c, p, a)
+	if store {
+		slabFrozen.Store(c, p, 1) // this context's own until it is in the store
+	}
+	free := uint64(k.objects) - slabInuse.Load(c, p)
+	p.Lock.Unlock(c)
+	c.IRQRestore(flags)
+	if store {
+		k.partial.push(c, k, p, gift{free: free, drain: true})
+	}
+}
+
+// freeListed is slowFree where the slab may have to enter or leave the node's
+// list. What made it so may be over by the time the list lock is held.
+// Interrupts off.
+func (k *Cache) freeListed(c *machine.Ctx, p *machine.Page, a uint64) {
+	n := &k.node
+	n.lock.Lock(c)
+	p.Lock.Lock(c)
+	full, frozen := isEnd(slabFreelist.Load(c, p)), slabFrozen.Load(c, p) != 0
+	k.link1(c, p, a)
+	spare := !frozen && slabInuse.Load(c, p) == 0 && n.nrPartial.Load(c) >= k.minPartial
+	switch {
+	case frozen:
+	case spare && !full:
+		k.remove(c, p)
+	case !spare && full:
+		k.add(c, p, false)
+	}
+	p.Lock.Unlock(c)
+	n.lock.Unlock(c)
+	if spare {
+		k.discard(c, p)
+	}
+}
+
+// link1 puts one object on the freelist of its slab. Holds the slab lock of p.
+func (k *Cache) link1(c *machine.Ctx, p *machine.Page, a uint64) {
+	c.StoreMemGuarded(objectLink, p.Lock.Guard(), a+k.link, slabFreelist.Load(c, p))
+	slabFreelist.Store(c, p, a)
+	slabInuse.Store(c, p, slabInuse.Load(c, p)-1)
+}

@@ -1,0 +1,59 @@
+package slub
+
+import (
+	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
+	"allocfuzz/impls/kmalloc"
+	"allocfuzz/impls/machine"
+)
+
+// caps is what every variant of the family can do.
+const caps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero | impls.CapAlign |
+	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink | impls.CapDestroy |
+	impls.CapDrain | impls.CapIRQ | impls.CapSMP
+
+// machines are the kernels of the time: none of them real-time.
+var machines = []machine.Preempt{machine.PreemptNone, machine.PreemptFull}
+
+// variants are the designs that existed, oldest first.
+var variants = []*impls.Variant{
+	{
+		Name: "slub-2008-irqsave", Row: "S2a", Year: 2008, Sound: true,
+		About: "interrupts off around the CPU's freelist",
+		Axes: []impls.Axis{{Name: "fast path", Value: "irq-save"},
+			{Name: "partial list", Value: "node only"}},
+		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
+		New: design{fast: irqSave{}, partial: noPartial{}}.new,
+	},
+	{
+		Name: "slub-2008-cmpxchg", Row: "S2b", Year: 2008,
+		About: "a local cmpxchg of the freelist's head alone: an interrupt can bring the head back",
+		Finds: impls.Finds{Step: string(fault.LiveOnFreelist), Consequence: string(fault.TwiceOut)},
+		Axes: []impls.Axis{{Name: "fast path", Value: "cmpxchg"},
+			{Name: "partial list", Value: "node only"}},
+		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
+		Racy: []*machine.Field{objectLink},
+		New:  design{fast: cmpxchgLocal{}, partial: noPartial{}}.new,
+	},
+	{
+		Name: "slub-2008-seq", Row: "S2c-S2g", Year: 2008, Sound: true,
+		About: "a local cmpxchg of the freelist's head with a sequence number",
+		Axes: []impls.Axis{{Name: "fast path", Value: "cmpxchg with sequence number"},
+			{Name: "partial list", Value: "node only"}},
+		Machines: machines, Caps: caps, Profile: kmalloc.Profile,
+		Racy: []*machine.Field{cpuBase, objectLink},
+		New:  design{fast: cmpxchgSeq{}, partial: noPartial{}}.new,
+	},
+	{
+		Name: "slub-2021-partial-irqsave", Row: "S4b", Year: 2021, Sound: true,
+		About: "per-CPU partial lists that are pushed under disabled interrupts",
+		Axes: []impls.Axis{{Name: "fast path", Value: "irq-save"},
+			{Name: "partial list", Value: "per CPU, irq-save"}},
+		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
+		New: design{fast: irqSave{}, partial: irqSavePartial{}, middle: true}.new,
+	},
+}
+
+// Variants returns the allocators of this family, oldest first. Do not change
+// what they point to.
+func Variants() []*impls.Variant { return append([]*impls.Variant(nil), variants...) }
