@@ -126,7 +126,7 @@ func (s *slots) find(b byte, first, fits uint64) (slot int, ok bool) {
 	if s.exact(b, fits) {
 		return int(b), true
 	}
-	for _, set := range [...]uint64{first & s.inner & s.live, first & s.live, fits & s.live} {
+	for _, set := range [...]uint64{first & s.live, fits & s.live} {
 		if set != 0 {
 			return nth(set, int(b)), true
 		}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"flag"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"allocfuzz/corpus"
 	"allocfuzz/corpus/prog"
@@ -67,7 +67,7 @@ func checkDecode(t *testing.T, d *Decoder, data []byte) {
 	}
 	text := d.Decode(data, Everything).String()
 	if again := Decode(data, Everything).String(); again != text {
-		t.Fatalf("a fresh decoder reads something else:\n%s", cmp.Diff(text, again))
+		t.Fatalf("a fresh decoder reads something else:\n%s", firstDiff(text, again))
 	}
 	if !bytes.Equal(before, data) {
 		t.Fatal("the input was changed")
@@ -77,14 +77,14 @@ func checkDecode(t *testing.T, d *Decoder, data []byte) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, p)
 	}
-	if diff := cmp.Diff(canonText(p), canonText(Decode(out, Everything))); diff != "" {
+	if diff := firstDiff(canonText(p), canonText(Decode(out, Everything))); diff != "" {
 		t.Fatalf("encoded and decoded (-was +is):\n%s", diff)
 	}
 	parsed, err := prog.ParseString(text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if diff := cmp.Diff(canonText(p), canonText(parsed)); diff != "" {
+	if diff := firstDiff(canonText(p), canonText(parsed)); diff != "" {
 		t.Fatalf("the text means something else (-was +is):\n%s", diff)
 	}
 }
@@ -125,15 +125,86 @@ func checkOptions(t *testing.T, p *prog.Program, opt DecodeOptions) {
 	})
 }
 
+// TestDecodeRepeatsSpend demands that most frees in a repeat are of what the repeat itself binds:
+// from the second round on the others are skipped.
+func TestDecodeRepeatsSpend(t *testing.T) {
+	rng := newRand()
+	d := new(Decoder)
+	frees, own := 0, 0
+	for range 2000 {
+		p := d.Decode(GenerateBytes(rng, GenerateOptions{Lines: 30}), DecodeOptions{})
+		for i := range p.Lines {
+			bound := map[string]bool{}
+			one := prog.Program{Lines: p.Lines[i].Body}
+			one.Walk(func(l *prog.Line, _ []int) {
+				if l.Verb == prog.Free {
+					frees++
+					if bound[l.Slots[0]] {
+						own++
+					}
+				}
+				for _, s := range l.Results {
+					bound[s] = true
+				}
+			})
+		}
+	}
+	if frees < 1000 || own*10 < frees*8 {
+		t.Errorf("%d of %d frees in repeats are of what they bind, want 8 of 10", own, frees)
+	}
+}
+
+// TestDecodeSizedFree demands that a sized free states the one size that its operand can have.
+func TestDecodeSizedFree(t *testing.T) {
+	rng := newRand()
+	d := new(Decoder)
+	frees := 0
+	for range 3000 {
+		p := d.Decode(GenerateBytes(rng, GenerateOptions{Lines: 60}), DecodeOptions{})
+		sizes := map[string][]uint64{}
+		p.Walk(func(l *prog.Line, _ []int) {
+			for _, s := range l.Results {
+				sizes[s] = append(sizes[s], requested(l))
+			}
+		})
+		p.Walk(func(l *prog.Line, _ []int) {
+			if l.Verb != prog.FreeSized {
+				return
+			}
+			frees++
+			if bound := sizes[l.Slots[0]]; !slices.Equal(bound, l.Nums) {
+				t.Fatalf("%s: bound with sizes %d\n%s", prog.AppendLine(nil, l), bound, p)
+			}
+		})
+	}
+	if frees < 100 {
+		t.Errorf("%d sized frees, want 100", frees)
+	}
+}
+
+// TestDecodeBudget demands that a repeat runs as often as the budget allows, and is whole.
+func TestDecodeBudget(t *testing.T) {
+	p := parse(t, "allocfuzz 1\ncache c size=64\n"+
+		"cpu0 repeat 100 {\n\tcpu0 a = alloc c\n\tcpu0 free c a\n}\n")
+	data, err := Encode(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Decode(data, DecodeOptions{Budget: 11})
+	if l := got.Lines[0]; l.Count != 5 || len(l.Body) != 2 {
+		t.Errorf("with 11 operations to spend got\n%s\nwant 5 rounds of 2", got)
+	}
+}
+
 // TestDecodeZero fixes the simplest choices.
 func TestDecodeZero(t *testing.T) {
-	want := "allocfuzz 1\n\ncache c size=64\n"
-	if diff := cmp.Diff(want, "allocfuzz 1\n\n"+Decode(nil, Everything).String()[12:]); diff != "" {
+	want := "allocfuzz 1\ncache c size=64\n"
+	if diff := firstDiff(want, Decode(nil, Everything).String()); diff != "" {
 		t.Error(diff)
 	}
 	text := Decode(make([]byte, HeadSize+2*RecordSize+3), DecodeOptions{}).String()
 	want = "allocfuzz 1\ncache c size=64\ncpu0 a = alloc c\ncpu0 b = alloc c\ncpu0 d = alloc c\n"
-	if diff := cmp.Diff(want, text); diff != "" {
+	if diff := firstDiff(want, text); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -144,7 +215,7 @@ func TestDecodeDepartureZero(t *testing.T) {
 	data = append(data, make([]byte, RecordSize)...)
 	data = append(data, tagDeparture, 0, 0, 0, 0, 0, 0, 0)
 	p := Decode(data, DecodeOptions{})
-	if want := "sched\nat alloc(a) load - 1: cpu0\n"; !bytes.Contains([]byte(p.String()), []byte(want)) {
+	if want := "sched\nat alloc(a) load - 1: cpu0\n"; !strings.Contains(p.String(), want) {
 		t.Errorf("got\n%s\nwant\n%s", p, want)
 	}
 }
@@ -174,7 +245,8 @@ func TestDecodeSpace(t *testing.T) {
 		"cpus 1", "cpus 2", "cpus 3", "word 64", "word 32", "word 16", "pages 2", "pages 16",
 		"seqbits 2", "seqbits 3", "seqbits 4", "seqbits 8", "seqbits 32", "preempt none",
 		"preempt full", "preempt rt", "seq0 all-ones", "tso", "flags", "ctx task", "ctx irq",
-		"ctx named", "fail", "zero", "atomic", "repeat 126", "repeat 6", "repeat nested", "iteration",
+		"ctx named", "fail", "zero", "atomic", "repeat 126", "repeat 6", "repeat nested",
+		"iteration",
 		"delivery", "waits", "low base", "straddle", "top", "caches 0", "caches 3", "objects 2",
 		"malloc 0", "calloc overflow",
 	} {
@@ -245,19 +317,7 @@ func TestDecodeMeaningful(t *testing.T) {
 // TestDecodeInsert demands that a record put in, or taken out, in front of a departure's line
 // leaves the departure where it was.
 func TestDecodeInsert(t *testing.T) {
-	p := parse(t, `allocfuzz 1
-cache c size=64
-
-cpu0 w = alloc c
-cpu0 a = alloc c
-cpu0 b = alloc c
-irq0 x = alloc c
-irq0 y = alloc c
-irq0 free c x
-
-sched
-at alloc(a) cmpxchg cpu_slab.freelist 1: irq0
-`)
+	p := parse(t, abaText)
 	data, err := Encode(p)
 	if err != nil {
 		t.Fatal(err)
@@ -282,6 +342,21 @@ at alloc(a) cmpxchg cpu_slab.freelist 1: irq0
 	}
 }
 
+// abaText is the program that the tests of departures work on.
+const abaText = `allocfuzz 1
+cache c size=64
+
+cpu0 w = alloc c
+cpu0 a = alloc c
+cpu0 b = alloc c
+irq0 x = alloc c
+irq0 y = alloc c
+irq0 free c x
+
+sched
+at alloc(a) cmpxchg cpu_slab.freelist 1: irq0
+`
+
 func parse(t testing.TB, text string) *prog.Program {
 	t.Helper()
 	p, err := prog.ParseString(text)
@@ -292,6 +367,20 @@ func parse(t testing.TB, text string) *prog.Program {
 }
 
 func canonText(p *prog.Program) string { return Canonical(p).String() }
+
+// firstDiff returns "" for equal texts, else the first line that differs, on both sides. It stands
+// in for go-cmp, which a fuzz binary had better not link.
+func firstDiff(want, got string) string {
+	if want == got {
+		return ""
+	}
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	i := 0
+	for i < min(len(a), len(b))-1 && a[i] == b[i] {
+		i++
+	}
+	return "-" + a[i] + "\n+" + b[i] + "\nin\n" + got
+}
 
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(*seed, 7)) }
 

@@ -66,20 +66,24 @@ func (c *canon) ctx(x prog.Ctx) prog.Ctx {
 	case x.Kind == prog.TaskCtx:
 		x.Name = c.tasks[x.Name]
 	case x.Kind == prog.IRQCtx && x.Name != "":
-		name, ok := c.irqs[x]
-		if !ok {
-			n := 0
-			for other := range c.irqs {
-				if other.CPU == x.CPU {
-					n++
-				}
-			}
-			name = numbered(handlerNames[1:], n)
-			c.irqs[x] = name
-		}
-		x.Name = name
+		x.Name = c.handler(x)
 	}
 	return x
+}
+
+// handler returns the name of a handler that has one, by the order of the CPU's handlers.
+func (c *canon) handler(x prog.Ctx) string {
+	if name, ok := c.irqs[x]; ok {
+		return name
+	}
+	n := 0
+	for other := range c.irqs {
+		if other.CPU == x.CPU {
+			n++
+		}
+	}
+	c.irqs[x] = numbered(handlerNames[1:], n)
+	return c.irqs[x]
 }
 
 func (c *canon) copy(lines []prog.Line) []prog.Line {

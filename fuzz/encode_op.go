@@ -186,7 +186,8 @@ func (e *encoder) kindOf(slot string) byte {
 func (e *encoder) cache(name string) (byte, error) {
 	i, ok := e.caches[name]
 	if !ok || e.made>>i&1 == 0 {
-		return 0, fmt.Errorf("the cache %s, used before it is created, does not fit into bytes", name)
+		return 0, fmt.Errorf("the cache %s, used before it is created, does not fit into bytes",
+			name)
 	}
 	return byte(i), nil
 }

@@ -49,7 +49,8 @@ func (e *encoder) departure(d *prog.Departure, back, depth int) error {
 		return fmt.Errorf("the field %s does not fit into bytes: append it to the table of fields",
 			d.Field)
 	case back > 255:
-		return fmt.Errorf("a line %d lines back does not fit into bytes, expected at most 255", back)
+		return fmt.Errorf("a line %d lines back does not fit into bytes, expected at most 255",
+			back)
 	}
 	r := record{tagDeparture, byte(back), byte(d.Kind), byte(field)}
 	var more []extra

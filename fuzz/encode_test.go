@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"allocfuzz/corpus"
 	"allocfuzz/corpus/prog"
 )
@@ -29,7 +27,7 @@ func TestEncodeCorpus(t *testing.T) {
 					want.Scheds = p.Scheds[i : i+1]
 				}
 				got := canonText(Decode(data, Everything))
-				if diff := cmp.Diff(canonText(&want), got); diff != "" {
+				if diff := firstDiff(canonText(&want), got); diff != "" {
 					t.Errorf("block %d (-file +decoded):\n%s", i, diff)
 				}
 			}
@@ -56,7 +54,7 @@ func TestEncodeTraces(t *testing.T) {
 func TestEncodeSpelled(t *testing.T) {
 	for name, text := range map[string]string{
 		"machine": `
-machine base=0x3fd70000 cpus=4 pages=11 pagesize=32768 preempt=rt seq0=12345 seqbits=21 tso=on word=64
+machine base=0x3fd70000 cpus=4 pages=11 pagesize=32768 seq0=12345 seqbits=21 tso=on
 cache c size=64
 cpu3 a = alloc c
 `,
@@ -67,9 +65,11 @@ machine base=0x600 pages=7 seq0=100 seqbits=8 word=16
 machine base=0xffffffffffff8000 pages=8
 `,
 		"caches": `
-cache c align=4096 batch=60 cpu_partial=30 ctor=on flags=failslab,panic,trace limit=120 min_partial=5 objects=99 order=3 size=100000
+cache c align=4096 batch=60 cpu_partial=30 ctor=on flags=failslab,trace size=100000
+cache c2 limit=120 min_partial=5 objects=99 order=3 size=4097
 cache c1 align=64 size=256
-cpu0 d = create align=32 batch=9 cpu_partial=13 ctor=on fail=9 flags=poison limit=7 min_partial=10 objects=5 order=2 size=4097
+cpu0 d = create align=32 batch=9 cpu_partial=13 ctor=on fail=9 flags=poison size=4097
+cpu0 e = create limit=7 min_partial=10 objects=5 order=2 size=70000
 cpu0 a = alloc d
 cpu0 d = create size=8
 `,
@@ -179,24 +179,27 @@ cpu0 destroy c
 // TestEncodeRefuses demands an error that says what does not fit.
 func TestEncodeRefuses(t *testing.T) {
 	many := strings.Repeat("cpu0 a = alloc c\n", LinesMax+1)
-	for text, want := range map[string]string{
-		"machine cpus=5\n":         "5 cpus",
-		"machine pages=100000\n":   "an arena of 100000 pages",
-		"cache c size=64\n" + many: "257 lines",
-		"cache c size=64\ncpu0 repeat 5000 {\n\tcpu0 a = alloc c\n}\n":                 "5000 operations",
-		"cache a size=1\ncache b size=1\ncache c size=1\ncache d size=1":               "4 declared caches",
-		"cache c size=64\ncpu0 a = alloc c\nsched\nat alloc(a) load no.such 1: fail\n": "the field no.such",
-		"cpu0 a = malloc 8\ncpu0 freesized a 9\n":                                      "freesized a 9",
-		"cache c size=64\ncpu0 a = alloc c\ncpu0 free a\n":                             "free a",
-		"cache c size=64\nirq0 shrink c\n":                                             "irq0 shrink c",
-		"machine cpus=2\ncpu1 a = alloc c\ncpu0 c = create size=8\n":                   "used before it is created",
+	cache := "cache c size=64\n"
+	for _, c := range []struct{ text, want string }{
+		{"machine cpus=5\n", "5 cpus"},
+		{"machine pages=100000\n", "an arena of 100000 pages"},
+		{cache + many, "257 lines"},
+		{cache + "cpu0 repeat 5000 {\n\tcpu0 a = alloc c\n}\n", "5000 operations"},
+		{cache + "cache d size=1\ncache e size=1\ncache f size=1\n", "4 declared caches"},
+		{cache + "cpu0 a = alloc c\nsched\nat alloc(a) load no.such 1: fail\n",
+			"the field no.such"},
+		{"cpu0 a = malloc 8\ncpu0 freesized a 9\n", "freesized a 9"},
+		{cache + "cpu0 a = alloc c\ncpu0 free a\n", "free a"},
+		{cache + "irq0 shrink c\n", "irq0 shrink c"},
+		{"machine cpus=2\ncpu1 a = alloc c\ncpu0 c = create size=8\n",
+			"used before it is created"},
 	} {
-		p, err := prog.ParseString("allocfuzz 1\n" + text)
+		p, err := prog.ParseString("allocfuzz 1\n" + c.text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = Encode(p); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Encode: %v, want an error with %q", err, want)
+		if _, err = Encode(p); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Encode: %v, want an error with %q", err, c.want)
 		}
 	}
 }
@@ -268,7 +271,7 @@ sched
 at alloc(a) load - 1: irq0.b
 `
 	before := p.String()
-	if diff := cmp.Diff(want, canonText(p)); diff != "" {
+	if diff := firstDiff(want, canonText(p)); diff != "" {
 		t.Error(diff)
 	}
 	if before != p.String() {

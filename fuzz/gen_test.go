@@ -40,19 +40,7 @@ func TestGenerateOptions(t *testing.T) {
 // the departure of a seed more often than not.
 func TestMutate(t *testing.T) {
 	rng := newRand()
-	p := parse(t, `allocfuzz 1
-cache c size=64
-
-cpu0 w = alloc c
-cpu0 a = alloc c
-cpu0 b = alloc c
-irq0 x = alloc c
-irq0 y = alloc c
-irq0 free c x
-
-sched
-at alloc(a) cmpxchg cpu_slab.freelist 1: irq0
-`)
+	p := parse(t, abaText)
 	data, err := Encode(p)
 	if err != nil {
 		t.Fatal(err)

@@ -110,34 +110,40 @@ func (t *Target) Run(tb TB, data []byte) {
 
 // tell writes a failure down where EnvFindings says, and returns its text.
 func (t *Target) tell(f *Failure) string {
-	text := prog.Format(f.Report.Program)
-	h := fnv.New64a()
-	h.Write(text)
-	name := fmt.Sprintf("%s-%08x", slug(f.Report.Finding.Subject+" "+string(f.Report.Finding.Title)),
-		uint32(h.Sum64()))
-	file := name + ".prog"
 	dir := os.Getenv(EnvFindings)
 	if dir == "" {
 		dir = filepath.Join(os.TempDir(), "allocfuzz-findings")
 	}
-	file = filepath.Join(dir, file)
-	f.Report.Command = "allocfuzz replay --subject " + f.Variant.Name + " " + file
+	_, err := f.Save(dir)
 	out := &strings.Builder{}
 	f.Report.Text(out)
-	if err := save(dir, name, text, out.String()); err != nil {
-		fmt.Fprintf(out, "\n(the program could not be written to a file: %v)\n", err)
+	if err != nil {
+		fmt.Fprintf(out, "\n(%s: %v)\n", NotSaved, err)
 	}
 	return "\n" + out.String()
 }
 
-func save(dir, name string, text []byte, report string) error {
+// NotSaved is what a target says of a finding that could not be saved.
+const NotSaved = "the finding could not be written to a file"
+
+// Save writes a failure to a folder, which is made if need be, as NAME.txt and
+// NAME.prog: the name tells subject, title and a hash of the program. It sets the
+// report's command and returns the name of the program's file.
+func (f *Failure) Save(dir string) (file string, err error) {
+	text := prog.Format(f.Report.Program)
+	h := fnv.New64a()
+	h.Write(text)
+	name := filepath.Join(dir, fmt.Sprintf("%s-%08x",
+		slug(f.Report.Finding.Subject+" "+string(f.Report.Finding.Title)), uint32(h.Sum64())))
+	file = name + ".prog"
+	f.Report.Command = "allocfuzz replay --subject " + f.Variant.Name + " " + file
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
+		return file, err
 	}
-	if err := WriteFile(filepath.Join(dir, name+".txt"), whole([]byte(report))); err != nil {
-		return err
+	if err := WriteFile(name+".txt", f.Report.Text); err != nil {
+		return file, err
 	}
-	return WriteFile(filepath.Join(dir, name+".prog"), whole(text))
+	return file, WriteFile(file, whole(text))
 }
 
 // WriteFile writes a file whole or not at all: write fills a temporary file beside

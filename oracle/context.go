@@ -96,8 +96,8 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	} else {
 		x.call(c, op)
 	}
-	if r.deep && r.m.Sim() != nil && r.m.Sim().Quiet(c) {
-		r.structure(c)
+	if r.deep {
+		r.between(c)
 	}
 	c.EndLine(next)
 }

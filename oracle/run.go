@@ -18,6 +18,7 @@ type Options struct {
 	Trace   bool            // keep every point
 	Native  bool            // on a native machine: one task only
 	Shallow bool            // structure at checks and the end only, also of small programs
+	Discard bool            // judge the transcript and do not keep it
 	Extra   *fault.Fault    // found by comparing runs; noted with the run's own faults
 }
 
@@ -80,6 +81,7 @@ type Runner struct {
 	binding  sched.Binding
 	explain  *Report // the report that this run is made for, nil normally
 	deep     bool
+	rest     int // operations until the structure is looked at again
 	keep     bool
 	native   bool
 }
@@ -171,7 +173,7 @@ func (r *Runner) Run(p *Compiled, v *impls.Variant, opt Options) *Result {
 	}
 	r.deep = !opt.Shallow && p.ops <= deepMax && p.Config.Pages <= 64 &&
 		opt.Checks.On(fault.Structure)
-	r.keep = p.ops <= eventsMax
+	r.keep, r.rest = p.ops <= eventsMax && !opt.Discard, 0
 	r.setUp()
 	if opt.Native {
 		r.runNative()
@@ -200,7 +202,7 @@ func (r *Runner) setUp() {
 	r.in = r.v.New(r.m)
 	r.exec.Reset(play.Setup{Instance: r.in, Caps: r.v.Caps, Profile: r.v.Profile,
 		PageSize: uint64(cfg.PageSize), Slots: len(r.p.Slots), Caches: len(r.p.Stores),
-		Native: r.native, Lost: r.orphan})
+		Lost: r.orphan})
 	align := r.minAlign()
 	r.judge.reset(r.exec.Memory(), align, granule(align), r.opt.Checks)
 	r.judge.first, r.judge.arena = nil, r.m.PageLayer() != nil
@@ -208,8 +210,13 @@ func (r *Runner) setUp() {
 		r.judge.first = r.state
 	}
 	r.shape.reset()
+	var c *machine.Ctx // in simulation nothing runs yet
+	if r.native {
+		c = r.m.NativeCtx(0, "set-up")
+		defer c.Release()
+	}
 	for i := range r.p.Caches {
-		r.exec.Open(nil, i, &r.p.Caches[i])
+		r.exec.Open(c, i, &r.p.Caches[i])
 	}
 }
 

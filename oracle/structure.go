@@ -22,6 +22,24 @@ func (s *shape) reset() {
 	clear(s.told)
 }
 
+// between looks at the structure after an operation of a small program: after each
+// while there are few objects, the more seldom the more there are.
+func (r *Runner) between(c *machine.Ctx) {
+	if r.rest > 0 {
+		r.rest--
+		return
+	}
+	if r.native || !r.m.Sim().Quiet(c) {
+		return
+	}
+	r.structure(c)
+	objects := 0
+	for i := range r.snap.Slabs {
+		objects += r.snap.Slabs[i].Objects
+	}
+	r.rest = objects / 64
+}
+
 // structure looks at the subject at a quiet point and holds what it finds against
 // the rules. Each title is raised once a run: what is broken stays broken.
 func (r *Runner) structure(c *machine.Ctx) {

@@ -12,6 +12,7 @@ import (
 type Machine struct {
 	Config
 	sim    *Sim // nil natively
+	size   uint64
 	words  []uint64
 	mem    []byte // the arena, the same storage as words
 	pages  []Page
@@ -56,7 +57,7 @@ func New(cfg Config) *Machine {
 	if err := cfg.Validate(); err != nil {
 		panic("allocfuzz: machine: " + err.Error())
 	}
-	m := &Machine{Config: cfg, dirty: make([]bool, cfg.Pages), pages: make([]Page, cfg.Pages)}
+	m := &Machine{Config: cfg, size: cfg.Bytes(), dirty: make([]bool, cfg.Pages), pages: make([]Page, cfg.Pages)}
 	m.words = make([]uint64, cfg.Bytes()/8)
 	m.mem = bytesOf(m.words)
 	for i := range m.pages {
@@ -119,7 +120,7 @@ func (m *Machine) CPU(i int) *CPU { return m.cpus[i] }
 
 // Contains says whether n bytes at a lie in the arena.
 func (m *Machine) Contains(a Addr, n uint64) bool {
-	return a >= m.Base && n <= m.Bytes() && a-m.Base <= m.Bytes()-n
+	return n <= m.size && a-m.Base <= m.size-n // below Base the difference wraps
 }
 
 // WordBytes is the size of a word in bytes.

@@ -24,6 +24,11 @@ func (c *Ctx) point(k Kind, f *Field) {
 	}
 }
 
+// Progress starts the step limit of the operation afresh. An operation that goes
+// over everything a program has made, such as a drain of all caches, calls it for
+// each thing: its length is the program's, while what it does for one is bounded.
+func (c *Ctx) Progress() { c.f.steps = 0 }
+
 func (s *Sim) look(c *Ctx, k Kind, f *Field, n int) {
 	if s.tracing {
 		s.trace = append(s.trace, TraceEntry{Where: c.Where(), Kind: k, Field: f, N: n, Depth: c.depth})

@@ -117,7 +117,8 @@ const promoteMax = 32
 // Holds k.node.lock; interrupts off.
 func (k *Cache) sort(c *machine.Ctx) {
 	var ends [promoteMax + 2]struct{ first, last uint64 }
-	for r := k.node.first.Load(c); r != none; {
+	for r, n := k.node.first.Load(c), 0; r != none; n++ {
+		k.bounded(c, n)
 		p := k.page(c, r)
 		p.Lock.Lock(c)
 		inuse := slabInuse.Load(c, p)
@@ -151,6 +152,7 @@ func (k *Cache) sort(c *machine.Ctx) {
 func (k *Cache) discardEmpty(c *machine.Ctx) {
 	for more := true; more; {
 		more = false
+		c.Progress()
 		flags := k.node.lock.LockIRQSave(c)
 		var p *machine.Page
 		if first := k.node.first.Load(c); first != none {

@@ -270,6 +270,36 @@ func TestShrink(t *testing.T) {
 	})
 }
 
+// TestManySlabs: an operation that goes over every slab may take as long as there
+// are slabs.
+func TestManySlabs(t *testing.T) {
+	const slabs = 3000
+	each(t, func(t *testing.T, name string) {
+		one(t, name, machineOf(1, 4096), func(c *machine.Ctx, in impls.Instance) {
+			spec := impls.NewSpec("c", 64)
+			spec.Objects, spec.MinPartial, spec.CPUPartial = 2, slabs, slabs
+			cache, _ := in.Objects().NewCache(c, spec)
+			a := make([]impls.Addr, 2*slabs)
+			for i := range a {
+				c.BeginLine(0, [2]int32{})
+				a[i] = cache.Alloc(c, 0)
+			}
+			for half := range 2 {
+				for i := half; i < len(a); i += 2 {
+					c.BeginLine(0, [2]int32{})
+					cache.Free(c, a[i])
+				}
+				c.BeginLine(0, [2]int32{})
+				cache.Shrink(c)
+				want := slabs * (1 - half)
+				if got := len(snap(t, in).Slabs); got != want {
+					t.Errorf("%d slabs left, want %d", got, want)
+				}
+			}
+		})
+	})
+}
+
 // TestNodeOrder: a slab that a CPU lets go with free objects of its own comes to
 // the front of the node's list, one that was full to the end.
 func TestNodeOrder(t *testing.T) {

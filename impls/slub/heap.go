@@ -92,6 +92,7 @@ func (p pages) Drain(c *machine.Ctx) {
 	caches := p.h.caches
 	p.h.ghost.unlock(c)
 	for _, k := range caches {
+		c.Progress()
 		if c.MayBlock() {
 			c.CallOnAll(k.flush)
 		} else {

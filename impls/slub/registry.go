@@ -32,18 +32,19 @@ func (g *registry) unlock(c *machine.Ctx) {
 
 // A slabNote is one slab that exists.
 type slabNote struct {
-	page *machine.Page
-	free uint64 // free objects when it came to a CPU's store
+	page  *machine.Page
+	cache *Cache
+	free  uint64 // free objects when it came to a CPU's store
 }
 
-// add notes a slab that was made of the block of p.
-func (g *registry) add(c *machine.Ctx, p *machine.Page) {
+// add notes a slab of cache k that was made of the block of p.
+func (g *registry) add(c *machine.Ctx, k *Cache, p *machine.Page) {
 	g.lock(c)
 	for len(g.where) <= p.PFN() {
 		g.where = append(g.where, -1)
 	}
 	g.where[p.PFN()] = int32(len(g.slabs))
-	g.slabs = append(g.slabs, slabNote{page: p})
+	g.slabs = append(g.slabs, slabNote{page: p, cache: k})
 	g.unlock(c)
 }
 

@@ -78,6 +78,15 @@ func (k *Cache) page(c *machine.Ctx, r uint64) *machine.Page {
 	return k.heap.m.PageAt(int(r - 1))
 }
 
+// bounded is for walks of a list of slabs that have come past n of them: each is
+// progress, and more than there are pages means that the list runs into itself.
+func (k *Cache) bounded(c *machine.Ctx, n int) {
+	c.Progress()
+	if n > k.heap.m.Pages {
+		c.Die(fault.NoProgress, "cache %s: a list of slabs runs into itself", k.name)
+	}
+}
+
 // add puts p on the node's list, in front or at the end.
 // Holds k.node.lock and the slab lock of p.
 func (k *Cache) add(c *machine.Ctx, p *machine.Page, front bool) {
@@ -147,7 +156,7 @@ func (k *Cache) format(c *machine.Ctx, s *cpuSlab, p *machine.Page) {
 	slabInuse.Store(c, p, 0)
 	slabFrozen.Store(c, p, 1)
 	p.Lock.Unlock(c)
-	k.ghost.add(c, p)
+	k.ghost.add(c, k, p)
 	k.node.nrSlabs.Add(c, 1)
 }
 
@@ -195,9 +204,7 @@ func (k *Cache) unfreezeLocked(c *machine.Ctx, p *machine.Page, front bool) bool
 // private: the list lock is taken for its links' sake, too.
 func (k *Cache) unfreezeAll(c *machine.Ctx, list uint64) {
 	for n := 0; list != none; n++ {
-		if n > k.heap.m.Pages {
-			c.Die(fault.NoProgress, "cache %s: a list of slabs runs into itself", k.name)
-		}
+		k.bounded(c, n)
 		p := k.page(c, list)
 		flags := k.node.lock.LockIRQSave(c)
 		p.SetView(machine.RegionLinks, machine.ViewPartial, k.node.guard)

@@ -119,7 +119,7 @@ func bodies(ctx string, n int, f func(lines []string)) {
 func TestHandlers(t *testing.T) {
 	length := 6
 	if testing.Short() {
-		length = 5
+		length = 4
 	}
 	tasks := []struct {
 		objects int
@@ -153,7 +153,7 @@ func TestHandlers(t *testing.T) {
 func TestSequential(t *testing.T) {
 	length := 8
 	if testing.Short() {
-		length = 7
+		length = 6
 	}
 	each(t, func(t *testing.T, name string) {
 		p := &program{cfg: machineOf(1, 8), spec: specOf(3)}
@@ -177,6 +177,9 @@ func TestSequential(t *testing.T) {
 func TestWrap(t *testing.T) {
 	for seq0 := uint64(2); seq0 <= 3; seq0++ {
 		for pairs := 125; pairs <= 127; pairs++ {
+			if testing.Short() && pairs != 126 {
+				continue
+			}
 			p := &program{cfg: machineOf(1, 16), spec: specOf(8)}
 			p.cfg.SeqBits, p.cfg.Seq0 = 8, seq0
 			p.lines = []string{"cpu0 w=alloc", "cpu0 a=alloc", "cpu0 b=alloc",
@@ -261,6 +264,9 @@ func TestTwoCPUs(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		for what, lines := range programs {
 			for keep := range 2 {
+				if testing.Short() && keep > 0 {
+					continue
+				}
 				p := &program{cfg: machineOf(2, 16), spec: specOf(2), lines: lines}
 				p.spec.MinPartial, p.cfg.SeqBits = keep, 2
 				for preempt := machine.PreemptNone; preempt <= machine.PreemptFull; preempt++ {
@@ -285,7 +291,10 @@ func TestTwoSwitches(t *testing.T) {
 	}
 	each(t, func(t *testing.T, name string) {
 		for objects := 1; objects <= 2; objects++ {
-			for _, lines := range programs {
+			for i, lines := range programs {
+				if testing.Short() && objects != i+1 {
+					continue
+				}
 				p := &program{cfg: machineOf(2, 8), spec: specOf(objects), lines: lines}
 				w := newWorld(t, name, p)
 				w.silentPairs(t, "two switches", w.other)

@@ -15,7 +15,7 @@ func (h *heap) Snapshot(s *impls.Snapshot) bool {
 			Stride: k.stride, Align: k.align, LinkOffset: k.link, Dead: k.dead})
 	}
 	for i := range h.ghost.slabs {
-		h.addSlab(s, h.ghost.slabs[i].page)
+		h.ghost.slabs[i].show(s)
 	}
 	for _, k := range h.caches {
 		k.walkNode(s)
@@ -26,11 +26,9 @@ func (h *heap) Snapshot(s *impls.Snapshot) bool {
 	return true
 }
 
-func (h *heap) addSlab(s *impls.Snapshot, p *machine.Page) {
-	k, ok := p.Tag.(*Cache)
-	if !ok {
-		return // its descriptor was taken from it: it counts as none
-	}
+// show adds the slab. Its place in s is that in the registry.
+func (n *slabNote) show(s *impls.Snapshot) {
+	p, k := n.page, n.cache
 	b := s.AddSlab()
 	b.Cache, b.Page, b.Order = k.index, p.PFN(), k.order
 	b.Addr, b.First, b.Objects = p.Addr(), p.Addr(), k.objects
@@ -59,13 +57,11 @@ func (k *Cache) walk(b *impls.SlabState, list []impls.Addr, a uint64) (
 // slabAt finds the entry of the slab that a list or a CPU means; nil when there
 // is no such slab of this cache.
 func (k *Cache) slabAt(s *impls.Snapshot, r uint64) *impls.SlabState {
-	if r == none || r > uint64(k.heap.m.Pages) {
+	if r == none || r > uint64(len(k.ghost.where)) || k.ghost.where[r-1] < 0 {
 		return nil
 	}
-	for i := range s.Slabs {
-		if b := &s.Slabs[i]; b.Page == int(r-1) && b.Cache == k.index {
-			return b
-		}
+	if b := &s.Slabs[k.ghost.where[r-1]]; b.Cache == k.index {
+		return b
 	}
 	return nil
 }

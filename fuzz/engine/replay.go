@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/impls"
+	"allocfuzz/impls/all"
+	"allocfuzz/impls/fault"
+	"allocfuzz/oracle"
+)
+
+// A Replayer runs programs on subjects and judges them. It keeps machines between
+// programs. Close it.
+type Replayer struct {
+	Options oracle.Options
+	Flags   string // of the command that repeats a finding, before the file: " --checks=…"
+	runner  *oracle.Runner
+}
+
+// NewReplayer makes a replayer.
+func NewReplayer(opt oracle.Options) *Replayer {
+	return &Replayer{Options: opt, runner: oracle.NewRunner()}
+}
+
+// Close ends the replayer's machines.
+func (r *Replayer) Close() { r.runner.Close() }
+
+// Runner is what runs the programs, for runs beside the judged ones.
+func (r *Replayer) Runner() *oracle.Runner { return r.runner }
+
+// A Replay is what one program showed on one subject.
+type Replay struct {
+	Verdict  *oracle.Verdict
+	Err      error          // a place in the program that this subject does not have
+	Findings []Finding      // what was found, and before it that an expected bug is missing
+	Report   *oracle.Report // of what was found; nil when nothing was
+}
+
+// Counts are those of the subject's runs: one program, unless it was left out.
+func (p *Replay) Counts() Counts {
+	if p.Err != nil || p.Verdict.Left != "" {
+		return Counts{}
+	}
+	return countsOf(1, &p.Verdict.Counts)
+}
+
+// Program runs a parsed program on subjects: each on its own against the model,
+// and those of a program with one task against the first of them. An error is a
+// fault of the program, with its place.
+func (r *Replayer) Program(p *prog.Program, subjects []*impls.Variant) ([]Replay, error) {
+	if err := knowsSubjects(p); err != nil {
+		return nil, err
+	}
+	c, err := oracle.Compile(p)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Replay, len(subjects))
+	for i, v := range subjects {
+		out[i].Verdict, out[i].Err = r.runner.Judge(c, v, r.Options)
+	}
+	if c.Sequential() && len(p.Scheds) == 0 && (r.Options.Checks == 0 ||
+		r.Options.Checks.On(fault.Difference)) {
+		r.compare(c, out)
+	}
+	for i := range out {
+		r.tell(c, &out[i])
+	}
+	return out, nil
+}
+
+// compare holds the outcomes of the subjects that found nothing against those of
+// the first.
+func (r *Replayer) compare(c *oracle.Compiled, list []Replay) {
+	var cmp oracle.Comparison
+	for i := range list {
+		v := list[i].Verdict
+		if list[i].Err == nil && v.Left == "" && v.Finding == nil {
+			cmp.Add(v.Subject, v.Events)
+		}
+	}
+	for _, d := range cmp.Differences() {
+		opt := r.Options
+		opt.Extra = &d.Fault
+		for i := range list {
+			if list[i].Verdict.Subject == d.Subject {
+				list[i].Verdict.Finding = r.runner.Run(c, d.Subject, opt).Finding()
+			}
+		}
+	}
+	for i := range list {
+		list[i].Verdict.Events = nil
+	}
+}
+
+// tell completes a replay with its finding.
+func (r *Replayer) tell(c *oracle.Compiled, p *Replay) {
+	v := p.Verdict
+	if p.Err != nil || v.Left != "" {
+		return
+	}
+	file := c.Prog.File
+	command := "allocfuzz replay --subject " + v.Subject.Name + r.Flags + " " + file
+	if v.Missing() {
+		p.Findings = append(p.Findings, newMissing(v.Subject.Name, v.Expected, file, command))
+	}
+	if v.Finding == nil {
+		return
+	}
+	p.Report = r.report(c, v)
+	p.Report.Command = command
+	f := NewFinding(v.Finding, file, command)
+	f.Known = v.Known()
+	p.Findings = append(p.Findings, f)
+}
+
+// report explains a finding. One that comes of holding outcomes against what is
+// stated or against other subjects is not found again by running alone: it is
+// handed in.
+func (r *Replayer) report(c *oracle.Compiled, v *oracle.Verdict) *oracle.Report {
+	opt := r.Options
+	for i := range v.Finding.Faults {
+		if f := &v.Finding.Faults[i]; f.Title == fault.OutcomesDiffer && opt.Extra == nil {
+			opt.Extra = f
+		}
+	}
+	rep, err := r.runner.Explain(c, v.Subject, v.Sched, opt)
+	if err != nil {
+		panic(fmt.Sprintf("allocfuzz: %v", err))
+	}
+	rep.Finding = v.Finding
+	return rep
+}
+
+// knowsSubjects finds names in a program that are no subject.
+func knowsSubjects(p *prog.Program) error {
+	for i := range p.Scheds {
+		if err := knows(p, p.Scheds[i].Subject, p.Scheds[i].Pos); err != nil {
+			return err
+		}
+	}
+	return expectsKnown(p, p.Lines)
+}
+
+func expectsKnown(p *prog.Program, list []prog.Line) error {
+	for i := range list {
+		l := &list[i]
+		for k := range l.Expect {
+			if err := knows(p, l.Expect[k].Subject, l.Pos); err != nil {
+				return err
+			}
+		}
+		if err := expectsKnown(p, l.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// knows looks a subject up. A patched one goes by its name, "+" and the patch, and
+// is of another build.
+func knows(p *prog.Program, name string, at prog.Pos) error {
+	base, _, _ := strings.Cut(name, "+")
+	if _, ok := all.Lookup(base); ok || name == "" {
+		return nil
+	}
+	return &prog.Error{File: p.File, Pos: at, Msg: fmt.Sprintf("no subject %q; expected one of %s",
+		name, strings.Join(all.Names(), ", ")), Hint: "see allocfuzz subjects"}
+}
+
+// Owners are the subjects that the blocks of a program name, in their order.
+func Owners(p *prog.Program) []*impls.Variant {
+	var out []*impls.Variant
+	for i := range p.Scheds {
+		if v, ok := all.Lookup(p.Scheds[i].Subject); ok {
+			out = append(out, v)
+		}
+	}
+	return out
+}

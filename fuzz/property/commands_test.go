@@ -1,0 +1,65 @@
+package property_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/leanovate/gopter"
+	"github.com/leanovate/gopter/commands"
+
+	"allocfuzz/fuzz/property"
+	"allocfuzz/impls/fault"
+)
+
+// TestCommands drives subjects by gopter's commands: the reference, a SLUB and one from outside
+// with realloc and usable.
+func TestCommands(t *testing.T) {
+	for _, name := range []string{"slab-locked", "slub-2008-seq", "go-modernc-memory"} {
+		t.Run(name, func(t *testing.T) {
+			n := 150
+			if testing.Short() {
+				n = 30
+			}
+			res := commands.Prop(property.Commands(lookup(t, name), 64)).Check(parameters(t, n))
+			if !res.Passed() {
+				t.Fatal(failure(res))
+			}
+		})
+	}
+}
+
+// TestFindsBrokenByCommands: gopter finds an allocator that hands an object out twice after some
+// frees and shrinks to the commands that it takes: as many pairs of an allocation and a free, an
+// object that stays live, and the one that is not new.
+func TestFindsBrokenByCommands(t *testing.T) {
+	const frees = 2
+	v := twice(lookup(t, "slab-locked"), frees)
+	res := commands.Prop(property.Commands(v, 64)).Check(parameters(t, 200))
+	if res.Passed() {
+		t.Fatal("objects handed out twice were not found")
+	}
+	t.Log(failure(res))
+	if title := string(fault.TwiceOut); len(res.Labels) == 0 ||
+		!strings.Contains(res.Labels[0], title) {
+		t.Errorf("not found as %q: %q", title, res.Labels)
+	}
+	left := sequence(t, res)
+	for _, c := range left {
+		if !strings.HasPrefix(c, "alloc()") && !strings.HasPrefix(c, "free(#") {
+			t.Errorf("%s is left and has nothing to do with it", c)
+		}
+	}
+	if len(left) > 2*frees+2 {
+		t.Errorf("%d commands are left, want at most %d: %v", len(left), 2*frees+2, left)
+	}
+}
+
+// sequence is the commands of a failed property.
+func sequence(t *testing.T, res *gopter.TestResult) []string {
+	t.Helper()
+	_, list, ok := strings.Cut(res.Args[0].ArgFormatted, "sequential=[")
+	if !ok {
+		t.Fatalf("no commands in %q", res.Args[0].ArgFormatted)
+	}
+	return strings.Fields(strings.TrimSuffix(list, "]"))
+}
