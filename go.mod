@@ -10,6 +10,7 @@ require (
 	github.com/jedib0t/go-pretty/v6 v6.9.2 // indirect
 	github.com/leanovate/gopter v0.2.11 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/ncruces/wasm2go v0.4.22 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
@@ -19,6 +20,7 @@ require (
 	github.com/spf13/pflag v1.0.9 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/term v0.44.0 // indirect
+	golang.org/x/text v0.22.0 // indirect
 	golang.org/x/tools v0.52.0 // indirect
 	modernc.org/memory v1.13.0 // indirect
 )

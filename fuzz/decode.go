@@ -1,7 +1,7 @@
 // Package fuzz makes programs out of bytes and out of generators, and bytes out of programs.
 //
-// An input is a head of 40 bytes (machine, tasks, caches) and records of 8 bytes, each of which
-// says by its first byte what it is:
+// An input is a head of 48 bytes (machine, tasks, caches, edits) and records of 8 bytes, each of
+// which says by its first byte what it is:
 //
 //	0x00–0xbf  an operation: context, verb, result, operand, two numbers, flags, failure
 //	0xc0–0xf3  a departure: lines back, kind and delivery, field, attempt, iteration, action
@@ -14,10 +14,16 @@
 // is replaced by one that is, and an operation without any becomes an allocation. Zero is the
 // simplest choice everywhere, short input is a simple program, and where the bytes end the
 // default schedule goes on.
+//
+// The last 8 bytes of the head are up to four edits of two bytes each: a number that is not 0
+// stands for one structured change of the records behind the head, such as a record copied or a
+// departure put in, made before they are read. An engine that knows only bytes thus makes changes
+// of whole operations by changing one of these bytes.
 package fuzz
 
 import (
 	"math/bits"
+	"math/rand/v2"
 
 	"allocfuzz/corpus/prog"
 )
@@ -44,7 +50,7 @@ var Everything = DecodeOptions{Misuse: true, Debug: true, StoreBuffers: true}
 
 // Limits of what bytes can say.
 const (
-	HeadSize      = 40      // bytes in front of the records
+	HeadSize      = 48      // bytes in front of the records
 	RecordSize    = 8       // bytes of a record
 	BudgetDefault = 2048    // operations of one run
 	LinesMax      = 256     // lines of a program, and departures of its schedule
@@ -113,6 +119,9 @@ type Decoder struct {
 	ints    pool[int]
 	specs   pool[prog.CacheSpec]
 	actions []prog.Action
+	edits   []byte // the input after the edits of its head
+	pcg     rand.PCG
+	gen     *generator
 }
 
 // level is the body of one repeat being filled; level 0 is the program itself.
@@ -136,6 +145,7 @@ type spot struct {
 func (d *Decoder) Decode(data []byte, opt DecodeOptions) *prog.Program {
 	d.reset(data, opt)
 	d.head(data)
+	data = d.edit(data)
 	for rest := tail(data); len(rest) > 0 && d.linesAt < d.most; {
 		var r record
 		n := copy(r[:], rest)
@@ -156,6 +166,36 @@ func (d *Decoder) Decode(data []byte, opt DecodeOptions) *prog.Program {
 	d.settleWaits()
 	d.schedule()
 	return &d.p
+}
+
+// edit makes the edits that the head asks for, in a buffer of the decoder.
+func (d *Decoder) edit(data []byte) []byte {
+	if len(data) < HeadSize {
+		return data
+	}
+	edited := false
+	for i := headEdits; i+1 < HeadSize; i += 2 {
+		n := uint64(data[i]) | uint64(data[i+1])<<8
+		if n == 0 {
+			continue
+		}
+		if !edited {
+			edited = true
+			d.edits = append(d.edits[:0], data...)
+			for (len(d.edits)-HeadSize)%RecordSize != 0 {
+				d.edits = append(d.edits, 0)
+			}
+		}
+		d.pcg.Seed(n, uint64(i))
+		if d.gen == nil {
+			d.gen = newMutator(rand.New(&d.pcg))
+		}
+		d.edits = d.gen.mutate(d.edits)
+	}
+	if edited {
+		return d.edits
+	}
+	return data
 }
 
 // tail returns the records of an input.

@@ -25,6 +25,7 @@ const (
 	headCaches  = headTaskCPU + tasksMax
 	headCache   = headCaches + 1
 	cacheBytes  = 8
+	headEdits   = headCache + declaredMax*cacheBytes // two bytes each, to the end of the head
 )
 
 // head reads the head; bytes that are not there are 0. It is the one part of an input that

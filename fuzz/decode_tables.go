@@ -306,17 +306,17 @@ func failCode(n int) (b byte, ok bool) {
 	return 0, false
 }
 
-// attemptOf returns an attempt number: mostly 1 to 4, at most 128.
+// attemptOf returns an attempt number: mostly 1 to 16, at most 128.
 func attemptOf(b byte) int {
 	if b < 128 {
-		return 1 + int(b&3)
+		return 1 + int(b&15)
 	}
 	return 1 + int(b-128)
 }
 
 func attemptCode(n int) (b byte, ok bool) {
 	switch {
-	case n <= 4:
+	case n <= 16:
 		return byte(n - 1), true
 	case n <= 128:
 		return byte(128 + n - 1), true

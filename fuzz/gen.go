@@ -31,7 +31,7 @@ func GenerateBytes(rng *rand.Rand, opt GenerateOptions) []byte {
 	}
 	g := generator{rng: rng, misuse: opt.Decode.Misuse}
 	data := make([]byte, HeadSize, HeadSize+2*n*RecordSize)
-	for i := range data {
+	for i := range data[:headEdits] {
 		if rng.IntN(2) == 0 {
 			data[i] = byte(rng.Uint32())
 		}
@@ -116,12 +116,17 @@ func Mutate(rng *rand.Rand, data []byte) []byte {
 	for len(out) > HeadSize && (len(out)-HeadSize)%RecordSize != 0 {
 		out = append(out, 0)
 	}
-	g := generator{rng: rng, misuse: true}
-	g.contexts = append(g.contexts, 0, ctxByte(ctxIRQ), ctxByte(1))
+	g := newMutator(rng)
 	for i := 1 + rng.IntN(4); i > 0; i-- {
 		out = g.mutate(out)
 	}
 	return out
+}
+
+// newMutator makes a generator for changes: new records are of few contexts.
+func newMutator(rng *rand.Rand) *generator {
+	return &generator{rng: rng, misuse: true,
+		contexts: []byte{0, ctxByte(ctxIRQ), ctxByte(1)}}
 }
 
 // mutate makes one change.
@@ -134,7 +139,7 @@ func (g *generator) mutate(data []byte) []byte {
 	at := HeadSize + i*RecordSize
 	switch g.rng.IntN(10) {
 	case 0:
-		data[g.rng.IntN(HeadSize)] = g.byte()
+		data[g.rng.IntN(headEdits)] = g.byte()
 	case 1, 2:
 		data[at+g.rng.IntN(RecordSize)] = g.byte()
 	case 3:

@@ -3,6 +3,7 @@ package fuzz
 import (
 	"fmt"
 
+	"allocfuzz/corpus"
 	"allocfuzz/corpus/prog"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
@@ -18,6 +19,7 @@ type Session struct {
 	decoder  Decoder
 	replay   *sched.Replay
 	compare  oracle.Comparison
+	points   []sched.Points // that each subject has, for lenient schedules
 	Stats    Stats
 }
 
@@ -33,8 +35,40 @@ type Stats struct {
 
 // NewSession makes a session for subjects.
 func NewSession(subjects []*impls.Variant) *Session {
-	return &Session{Subjects: subjects, runner: oracle.NewRunner(), replay: sched.NewReplay(0, nil),
+	s := &Session{Subjects: subjects, runner: oracle.NewRunner(), replay: sched.NewReplay(0, nil),
 		Stats: Stats{Programs: make([]int, len(subjects)), Counts: make([]oracle.Counts, len(subjects))}}
+	s.points = make([]sched.Points, len(subjects))
+	for i := range s.points {
+		s.points[i] = sched.Points{}
+	}
+	for f := range corpus.Seeds() {
+		s.learn(f)
+	}
+	return s
+}
+
+// learn notes the points of every subject in one committed program. What a session
+// knows of a subject depends on the corpus alone, so an input means the same in
+// every process.
+func (s *Session) learn(f corpus.File) {
+	p, err := f.Program()
+	if err != nil {
+		panic("allocfuzz: committed program: " + err.Error())
+	}
+	c, err := oracle.Compile(p)
+	if err != nil {
+		panic("allocfuzz: committed program: " + err.Error())
+	}
+	for i, v := range s.Subjects {
+		if ok, _ := oracle.Applies(c, v); !ok || v.New == nil {
+			continue
+		}
+		res := s.runner.Run(c, v, oracle.Options{Trace: true, Shallow: true})
+		for k := range res.Trace {
+			e := &res.Trace[k]
+			s.points[i][sched.PointName{Kind: e.Kind, Field: e.Field.Name()}] = true
+		}
+	}
 }
 
 // budget bounds the operations of one run: a wrap of 8 bits and what leads to it
@@ -98,6 +132,9 @@ func (s *Session) run(c *oracle.Compiled, i int, v *impls.Variant, opt oracle.Op
 	*Failure, error) {
 	if ok, _ := oracle.Applies(c, v); !ok {
 		return nil, nil
+	}
+	if opt.Chooser != nil {
+		s.replay.Loosen(s.points[i])
 	}
 	res := s.runner.Run(c, v, opt)
 	s.Stats.Programs[i]++

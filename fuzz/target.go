@@ -30,8 +30,8 @@ const (
 
 // A TB is what a target needs of testing.TB.
 type TB interface {
-	Helper()
-	Fatalf(format string, args ...any)
+	Helper()                           // marks the caller as a helper
+	Fatalf(format string, args ...any) // ends the test as failed
 }
 
 // A Target is one fuzz target: a plain function of bytes, for go test -fuzz, for

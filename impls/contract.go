@@ -124,9 +124,9 @@ type Cache interface {
 	Shrink(c *machine.Ctx) int
 	// Destroy ends the cache; ErrBusy when objects are live.
 	Destroy(c *machine.Ctx) error
-	// Size and Align are what every object has: bytes that may be used, and the
-	// alignment of its address.
+	// Size is the number of bytes of an object that may be used.
 	Size() uint64
+	// Align is what the address of every object is a multiple of.
 	Align() uint64
 }
 

@@ -105,6 +105,9 @@ type Transcript struct {
 
 // A Player runs a batch on a remote subject.
 type Player interface {
+	// Play carries the batch out and returns what happened; an error is a fault of
+	// the connection, not of the subject, whose death is part of the transcript.
 	Play(b *Batch) (*Transcript, error)
+	// Close ends the remote side.
 	Close() error
 }

@@ -28,7 +28,8 @@ type Line struct {
 	Path    []int // its place in the program: indexes into nested bodies
 	Op      impls.Op
 	Ctx     int
-	Foreign bool // an operation of the language that no subject in process has yet
+	Foreign bool    // an operation of the language that no subject in process has yet
+	binds   []int32 // slots of all results, where there are several
 }
 
 // A Context is a task or a handler with its lines.
@@ -56,11 +57,46 @@ func (p *Compiled) Operations() int { return p.ops }
 
 const opsMax = 1 << 40
 
+// A compiler turns names into slots. A stream drops what it has run, and names
+// that hold nothing any more: base and spare are its own.
 type compiler struct {
 	p     *Compiled
-	slots map[string]int32
-	store map[string]int32
+	slots names
+	store names
 	ctx   map[prog.Ctx]int
+	base  int // order of the first line of p.Lines
+}
+
+// names gives each name a slot.
+type names struct {
+	at    map[string]int32
+	spare []int32 // slots whose names were dropped
+}
+
+// slot finds or makes the slot of a name; list holds the names by slot.
+func (n *names) slot(list *[]string, name string) int32 {
+	i, ok := n.at[name]
+	if ok {
+		return i
+	}
+	if last := len(n.spare) - 1; last >= 0 {
+		i = n.spare[last]
+		n.spare = n.spare[:last]
+		(*list)[i] = name
+	} else {
+		i = int32(len(*list))
+		*list = append(*list, name)
+	}
+	n.at[name] = i
+	return i
+}
+
+// drop forgets a name, so that another can have its slot.
+func (n *names) drop(name string) {
+	if i, ok := n.at[name]; ok {
+		delete(n.at, name)
+		n.spare = append(n.spare, i)
+	}
 }
 
 // Compile prepares a program that prog.Validate accepts. What it cannot run
@@ -81,8 +117,8 @@ func Compile(p *prog.Program) (*Compiled, error) {
 }
 
 func newCompiler(p *prog.Program) *compiler {
-	k := &compiler{p: &Compiled{Prog: p}, slots: map[string]int32{}, store: map[string]int32{},
-		ctx: map[prog.Ctx]int{}}
+	k := &compiler{p: &Compiled{Prog: p}, slots: names{at: map[string]int32{}},
+		store: names{at: map[string]int32{}}, ctx: map[prog.Ctx]int{}}
 	for i := range p.Caches {
 		c := &p.Caches[i]
 		k.cache(c.Name)
@@ -114,25 +150,8 @@ func spec(name string, s *prog.CacheSpec) impls.CacheSpec {
 		CPUPartial: s.CPUPartial, Limit: s.Limit, Batch: s.Batch}
 }
 
-func (k *compiler) slot(name string) int32 {
-	i, ok := k.slots[name]
-	if !ok {
-		i = int32(len(k.p.Slots))
-		k.slots[name] = i
-		k.p.Slots = append(k.p.Slots, name)
-	}
-	return i
-}
-
-func (k *compiler) cache(name string) int32 {
-	i, ok := k.store[name]
-	if !ok {
-		i = int32(len(k.p.Stores))
-		k.store[name] = i
-		k.p.Stores = append(k.p.Stores, name)
-	}
-	return i
-}
+func (k *compiler) slot(name string) int32  { return k.slots.slot(&k.p.Slots, name) }
+func (k *compiler) cache(name string) int32 { return k.store.slot(&k.p.Stores, name) }
 
 // context numbers the context of a line, in the order of first lines.
 func (k *compiler) context(x prog.Ctx, pos int) int {
@@ -157,7 +176,7 @@ func (k *compiler) context(x prog.Ctx, pos int) int {
 // line adds a line; inside a repeat owner is the context of the repeat and the
 // node is returned instead of being added to the context.
 func (k *compiler) line(l *prog.Line, path []int, owner int) node {
-	pos := len(k.p.Lines)
+	pos := k.base + len(k.p.Lines)
 	at := Line{Src: l, Path: path, Ctx: -1}
 	if l.Verb == prog.Check {
 		k.p.Lines = append(k.p.Lines, at)
@@ -178,6 +197,11 @@ func (k *compiler) line(l *prog.Line, path []int, owner int) node {
 		}
 	} else {
 		at.Op, at.Foreign = k.op(l)
+		if len(l.Results) > 1 {
+			for _, name := range l.Results {
+				at.binds = append(at.binds, k.slot(name))
+			}
+		}
 		k.p.Lines = append(k.p.Lines, at)
 	}
 	if owner < 0 {

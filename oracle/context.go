@@ -71,18 +71,16 @@ func (x *ctxRun) Ready(*machine.Ctx) bool { return x.r.exec.Ready(x.op) }
 // line carries out one line.
 func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	r := x.r
-	l := &r.lines[pos]
+	l := &r.lines[pos-r.base]
 	c.BeginLine(pos, iter)
 	x.ev.Op, x.ev.Ctx = int32(pos), uint8(x.n)
-	r.res.Counts.Operations++
 	r.judge.ctx = c
 	if l.Foreign {
-		x.ev = impls.Event{Op: int32(pos), Ctx: uint8(x.n), Outcome: impls.Unsupported, Cache: -1,
-			Slot: -1, Bad: -1}
-		r.note(&x.ev)
+		r.foreign(x.n, pos)
 		c.EndLine(next)
 		return
 	}
+	r.res.Counts.Operations++
 	op := &l.Op
 	if !r.exec.Ready(op) {
 		x.op = op
@@ -97,7 +95,7 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 		x.call(c, op)
 	}
 	if r.deep {
-		r.between(c)
+		r.between(c, &x.ev)
 	}
 	c.EndLine(next)
 }
@@ -129,6 +127,13 @@ func (x *ctxRun) call(c *machine.Ctx, op *impls.Op) {
 	r.note(&x.ev)
 }
 
+// foreign notes a line that the contract has no operation for.
+func (r *Runner) foreign(ctx, pos int) {
+	r.res.Counts.Operations++
+	r.note(&impls.Event{Op: int32(pos), Ctx: uint8(ctx),
+		Outcome: impls.Unsupported, Cache: -1, Slot: -1, Bad: -1})
+}
+
 // note adds an event to the transcript.
 func (r *Runner) note(ev *impls.Event) {
 	switch ev.Outcome {
@@ -139,9 +144,25 @@ func (r *Runner) note(ev *impls.Event) {
 	case impls.NoMem, impls.Refused:
 		r.res.Counts.Refused++
 	}
+	if r.opt.Twice {
+		r.fold(ev)
+	}
+	if r.stated != nil {
+		r.stated.event(&r.res, &r.lines[int(ev.Op)-r.base], ev)
+	}
 	if r.keep {
 		e := *ev
 		e.Seq = uint64(len(r.res.Events) + 1)
 		r.res.Events = append(r.res.Events, e)
 	}
+}
+
+// fold adds an outcome to the print of the run, with its address where that is the
+// simulated machine's and so must be the same each time.
+func (r *Runner) fold(ev *impls.Event) {
+	v := uint64(ev.Op)<<8 | uint64(ev.Outcome)
+	if r.judge.arena {
+		v ^= ev.Addr<<32 | ev.Addr>>32
+	}
+	r.print = (r.print ^ v) * 1099511628211
 }

@@ -4,7 +4,10 @@ import (
 	"sort"
 	"strings"
 
+	"allocfuzz/corpus/prog"
+	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
+	"allocfuzz/impls/play"
 )
 
 // A Finding is a bug in a subject: what one run of one program showed, under the
@@ -69,8 +72,7 @@ func (r *Result) Finding() *Finding {
 			f.Also = append(f.Also, t)
 		}
 	}
-	if n := ft.Where.Line; n >= 0 && n < len(r.Program.Lines) {
-		src := r.Program.Lines[n].Src
+	if src := r.line(ft.Where.Line); src != nil {
 		f.Verb = src.Verb.String()
 		f.Line = lineText(src)
 		f.Place = r.Program.Prog.File + ":" + itoa(src.Pos.Line)
@@ -87,27 +89,84 @@ func rank(t fault.Title) int {
 }
 
 // Expect holds the outcomes that the program states against those of the run and
-// adds what differs to its faults.
+// adds what differs to its faults. What the subject does not support is left out
+// and counted, unless the program states just that; so is what was skipped for
+// want of something unsupported.
 func (r *Result) Expect() {
+	st := newStated(r)
 	for i := range r.Events {
 		ev := &r.Events[i]
-		if ev.Op < 0 || int(ev.Op) >= len(r.Program.Lines) {
-			continue
+		if ev.Op >= 0 && int(ev.Op) < len(r.Program.Lines) {
+			st.event(r, &r.Program.Lines[ev.Op], ev)
 		}
-		src := r.Program.Lines[ev.Op].Src
-		for k := range src.Expect {
-			x := &src.Expect[k]
-			if x.Subject != "" && x.Subject != r.Subject.Name && x.Subject != r.Subject.Alias {
-				continue
-			}
-			r.Counts.Checked[fault.Difference]++
-			if x.Outcome.String() != ev.Outcome.String() {
-				r.Faults = append(r.Faults, fault.Fault{Title: fault.OutcomesDiffer,
-					Detail: "line " + itoa(src.Pos.Line) + " states " + x.Outcome.String() + " and got " +
-						ev.Outcome.String(),
-					Where: fault.Where{Line: int(ev.Op), CPU: int(ev.CPU)}})
-			}
+	}
+}
+
+// stated holds outcomes against what a program states, in the order of the run.
+// It knows the names that are void because the subject could not do what binds
+// them.
+type stated struct {
+	slots, stores []bool
+}
+
+func newStated(r *Result) *stated {
+	st := &stated{}
+	for i, o := range r.opened {
+		mark(&st.stores, int32(i), o == impls.Unsupported)
+	}
+	return st
+}
+
+// mark sets entry i of a list that grows.
+func mark(list *[]bool, i int32, v bool) {
+	for i >= 0 && int(i) >= len(*list) {
+		*list = append(*list, false)
+	}
+	if i >= 0 {
+		(*list)[i] = v
+	}
+}
+
+func marked(list []bool, i int32) bool { return i >= 0 && int(i) < len(list) && list[i] }
+
+func (st *stated) event(r *Result, l *Line, ev *impls.Event) {
+	op := &l.Op
+	lacks := ev.Outcome == impls.Unsupported || ev.Outcome == impls.Skipped &&
+		(marked(st.slots, op.Slot) || marked(st.stores, op.Cache))
+	for i := range l.Src.Expect {
+		x := &l.Src.Expect[i]
+		if x.Subject == "" || x.Subject == r.Subject.Name || x.Subject == r.Subject.Alias {
+			r.state(l.Src, x, ev, lacks)
 		}
+	}
+	if play.Frees(op.Code) {
+		mark(&st.slots, op.Slot, false)
+	}
+	if op.Code == impls.OpCreate {
+		mark(&st.stores, op.Result, lacks)
+	} else {
+		mark(&st.slots, op.Result, lacks)
+	}
+	for _, i := range l.binds {
+		mark(&st.slots, i, lacks)
+	}
+}
+
+// state holds one outcome against one that is stated.
+func (r *Result) state(l *prog.Line, x *prog.Expect, ev *impls.Event, lacks bool) {
+	if !r.checks.On(fault.Difference) {
+		return
+	}
+	if lacks && x.Outcome != prog.Unsupported && x.Outcome != prog.Skipped {
+		r.Counts.LeftOut++
+		return
+	}
+	r.Counts.Checked[fault.Difference]++
+	if x.Outcome.String() != ev.Outcome.String() && len(r.Faults) < faultsMax {
+		r.Faults = append(r.Faults, fault.Fault{Title: fault.OutcomesDiffer,
+			Detail: "line " + itoa(l.Pos.Line) + " states " + x.Outcome.String() + " and got " +
+				ev.Outcome.String(),
+			Where: fault.Where{Line: int(ev.Op), CPU: int(ev.CPU)}})
 	}
 }
 

@@ -1,8 +1,11 @@
 package oracle
 
 import (
+	"fmt"
+	"runtime/debug"
 	"strings"
 
+	"allocfuzz/corpus/prog"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
@@ -19,6 +22,8 @@ type Options struct {
 	Native  bool            // on a native machine: one task only
 	Shallow bool            // structure at checks and the end only, also of small programs
 	Discard bool            // judge the transcript and do not keep it
+	Twice   bool            // run twice: traces and outcomes must be the same
+	NoEnd   bool            // the end is not looked at: nothing is freed, no page demanded back
 	Extra   *fault.Fault    // found by comparing runs; noted with the run's own faults
 }
 
@@ -36,6 +41,21 @@ type Result struct {
 	Trace     []machine.TraceEntry
 	Aborted   bool // a fault ended the run
 	Counts    Counts
+	Err       error // a remote subject could not be played: nothing is known of it
+	checks    Checks
+	opened    []impls.Outcome    // of the declared caches
+	kept      map[int]*prog.Line // of a stream: the lines at which faults were raised
+}
+
+// line finds the source of the line of order n; nil outside the program.
+func (r *Result) line(n int) *prog.Line {
+	if r.kept != nil {
+		return r.kept[n]
+	}
+	if n < 0 || n >= len(r.Program.Lines) {
+		return nil
+	}
+	return r.Program.Lines[n].Src
 }
 
 // Counts say how much a run did and how much of it was left out.
@@ -44,6 +64,7 @@ type Counts struct {
 	Unsupported int
 	Skipped     int
 	Refused     int // no memory, or turned down
+	LeftOut     int // stated outcomes of what the subject does not support
 	Checked     [8]int
 }
 
@@ -53,6 +74,7 @@ func (c *Counts) Add(d *Counts) {
 	c.Unsupported += d.Unsupported
 	c.Skipped += d.Skipped
 	c.Refused += d.Refused
+	c.LeftOut += d.LeftOut
 	for i := range c.Checked {
 		c.Checked[i] += d.Checked[i]
 	}
@@ -69,6 +91,7 @@ type Runner struct {
 	shape    shape
 	ctxs     []*ctxRun
 	lines    []Line
+	base     int             // order of the first of them
 	orphans  []play.Slot     // what the program lost the names of
 	orphan   func(play.Slot) // adds to them
 	res      Result
@@ -78,6 +101,9 @@ type Runner struct {
 	p        *Compiled
 	v        *impls.Variant
 	pattern  impls.Pattern
+	stated   *stated // holds a stream's outcomes against what it states
+	reuse    reuse
+	print    uint64 // of the outcomes, for Options.Twice
 	binding  sched.Binding
 	explain  *Report // the report that this run is made for, nil normally
 	deep     bool
@@ -95,18 +121,22 @@ func NewRunner() *Runner {
 
 // Close ends the machines of r.
 func (r *Runner) Close() {
-	for _, m := range r.machines { //tidy:maporder every machine is closed, in any order
+	//tidy:maporder every machine is closed, in any order
+	for _, m := range r.machines {
 		m.Close()
 	}
 	clear(r.machines)
-	r.recent = r.recent[:0]
+	r.recent, r.m = r.recent[:0], nil
 }
 
 const machinesMax = 24
 
 // machine finds or makes the machine of a config, reset.
 func (r *Runner) machine(cfg machine.Config) *machine.Machine {
-	m := r.machines[cfg]
+	m := r.m
+	if m == nil || m.Config != cfg {
+		m = r.machines[cfg]
+	}
 	if m != nil {
 		m.Reset()
 		return m
@@ -127,6 +157,7 @@ func (r *Runner) machine(cfg machine.Config) *machine.Machine {
 func (r *Runner) drop() {
 	cfg := r.m.Config
 	r.m.Close()
+	r.m = nil
 	delete(r.machines, cfg)
 	for i := range r.recent {
 		if r.recent[i] == cfg {
@@ -143,6 +174,9 @@ func Applies(p *Compiled, v *impls.Variant) (ok bool, why string) {
 	}
 	if p.Sequential() {
 		return true, ""
+	}
+	if v.New == nil {
+		return false, "remote: it plays programs of one task"
 	}
 	tasks := 0
 	for i := range p.Ctxs {
@@ -161,11 +195,39 @@ func Applies(p *Compiled, v *impls.Variant) (ok bool, why string) {
 // deepMax bounds the programs whose structure is checked after every operation.
 const deepMax = 256
 
-// Run runs p on v, which Applies must allow. A fault of this project panics.
+// Run runs p on v, which Applies must allow. A fault of this project panics. A
+// remote subject that cannot be reached or does not answer in the protocol is
+// neither: the result says so in Err.
 func (r *Runner) Run(p *Compiled, v *impls.Variant, opt Options) *Result {
 	if opt.Checks == 0 {
 		opt.Checks = AllChecks
 	}
+	res := r.once(p, v, opt)
+	if opt.Twice && res.Err == nil {
+		r.again(p, v, opt)
+	}
+	return res
+}
+
+// again makes the run a second time and demands the same trace, number of points
+// and outcomes. A chooser must begin afresh when it is bound.
+func (r *Runner) again(p *Compiled, v *impls.Variant, opt Options) {
+	hash, steps, print := r.res.Hash, r.res.Steps, r.print
+	res := r.once(p, v, opt)
+	if res.Err != nil || !opt.Checks.On(fault.Difference) {
+		return
+	}
+	res.Counts.Checked[fault.Difference]++
+	if res.Hash == hash && res.Steps == steps && r.print == print {
+		return
+	}
+	res.Faults = append(res.Faults, fault.Fault{Title: fault.NonDeterministic,
+		Detail: fmt.Sprintf("trace %016x of %d points and outcomes %016x, then %016x of %d and %016x",
+			hash, steps, print, res.Hash, res.Steps, r.print),
+		Where: fault.Where{Line: -1, CPU: -1}})
+}
+
+func (r *Runner) once(p *Compiled, v *impls.Variant, opt Options) *Result {
 	r.start(p, v, opt)
 	if v.New == nil {
 		r.playRemote()
@@ -176,7 +238,10 @@ func (r *Runner) Run(p *Compiled, v *impls.Variant, opt Options) *Result {
 	r.keep, r.rest = p.ops <= eventsMax && !opt.Discard, 0
 	r.setUp()
 	if opt.Native {
-		r.runNative()
+		if !p.Sequential() {
+			panic("allocfuzz: a native run of a program with several contexts")
+		}
+		r.runNative(&p.Ctxs[0], r.ctx(0).body)
 	} else {
 		r.runSim()
 	}
@@ -188,10 +253,14 @@ func (r *Runner) Run(p *Compiled, v *impls.Variant, opt Options) *Result {
 const eventsMax = 1 << 21
 
 func (r *Runner) start(p *Compiled, v *impls.Variant, opt Options) {
+	if r.p != p { // the runner has its own copy, since it numbers the patterns
+		r.lines = append(r.lines[:0], p.Lines...)
+	}
 	r.p, r.v, r.opt, r.native = p, v, opt, opt.Native
-	r.orphans, r.pattern = r.orphans[:0], 0
-	r.res = Result{Subject: v, Program: p, Faults: r.res.Faults[:0], Events: r.res.Events[:0]}
-	r.lines = append(r.lines[:0], p.Lines...)
+	r.orphans, r.pattern, r.base = r.orphans[:0], 0, 0
+	r.stated, r.print, r.reuse = nil, 0, reuse{cache: -1}
+	r.res = Result{Subject: v, Program: p, Faults: r.res.Faults[:0], Events: r.res.Events[:0],
+		checks: opt.Checks, opened: r.res.opened[:0]}
 }
 
 // setUp makes machine, instance, slots and declared caches.
@@ -216,7 +285,7 @@ func (r *Runner) setUp() {
 		defer c.Release()
 	}
 	for i := range r.p.Caches {
-		r.exec.Open(c, i, &r.p.Caches[i])
+		r.res.opened = append(r.res.opened, r.exec.Open(c, i, &r.p.Caches[i]))
 	}
 }
 
@@ -237,6 +306,21 @@ func granule(align uint64) uint {
 		shift++
 	}
 	return shift
+}
+
+// runNative carries out one task on a native machine: no points, no checks of
+// steps, the same transcript.
+func (r *Runner) runNative(k *Context, body func(*machine.Ctx)) {
+	c := r.m.NativeCtx(k.CPU, k.Name)
+	defer c.Release()
+	defer func() {
+		if p := recover(); p != nil && !machine.Stopped(p) {
+			r.panicked(&machine.Panic{Value: p, Stack: debug.Stack()})
+		} else if p != nil {
+			r.res.Aborted = true
+		}
+	}()
+	body(c)
 }
 
 func (r *Runner) runSim() {
@@ -264,8 +348,13 @@ func (r *Runner) runSim() {
 	if b, ok := r.opt.Chooser.(sched.Binder); ok {
 		b.Bind(&r.binding)
 	}
-	err := s.Run(r.opt.Chooser)
-	r.panicked(err)
+	r.simulate()
+}
+
+// simulate lets the tasks of the simulated machine run to their end.
+func (r *Runner) simulate() {
+	s := r.m.Sim()
+	r.panicked(s.Run(r.opt.Chooser))
 	r.res.Aborted = r.res.Aborted || s.Aborted()
 	r.res.Hash, r.res.Steps, r.res.Switches = s.Hash(), s.Steps(), s.Switches()
 	r.res.Decisions, r.res.Trace = s.Decisions(), s.Entries()
@@ -308,19 +397,30 @@ func (r *Runner) finish() {
 	if !r.res.Aborted {
 		if r.opt.Checks.On(fault.Structure) {
 			r.structure(nil)
+		}
+		if r.opt.Checks.On(fault.Structure) && !r.opt.NoEnd && !r.res.Aborted {
 			r.epilogue()
 		}
 	}
 	r.in.Close()
-	r.res.Faults = append(r.res.Faults, r.m.Faults()...)
-	if !r.opt.Checks.On(fault.Step) {
-		r.res.Faults = r.res.Faults[:0]
-		for _, f := range r.m.Faults() {
-			if f.Title == fault.WildAddress || f.Title == fault.NoProgress || f.Title == fault.Deadlock {
-				r.res.Faults = append(r.res.Faults, f) // the run ended there
-			}
+	for _, f := range r.m.Faults() {
+		// Without the check of steps those remain that the run ended at.
+		if r.opt.Checks.On(fault.Step) || f.Title == fault.WildAddress ||
+			f.Title == fault.NoProgress || f.Title == fault.Deadlock {
+			r.res.Faults = append(r.res.Faults, f)
 		}
 	}
+	r.judged()
+	c := &r.res.Counts
+	c.Checked[fault.Structure] += r.shape.checks
+	c.Checked[fault.Step] += int(r.res.Steps)
+	if r.res.Aborted {
+		r.drop()
+	}
+}
+
+// judged adds what the judge found and counted to the result.
+func (r *Runner) judged() {
 	r.res.Faults = append(r.res.Faults, r.judge.faults...)
 	if r.opt.Extra != nil {
 		r.res.Faults = append(r.res.Faults, *r.opt.Extra)
@@ -328,9 +428,4 @@ func (r *Runner) finish() {
 	c := &r.res.Counts
 	c.Checked[fault.Ownership] += int(r.judge.judged[0])
 	c.Checked[fault.Contents] += int(r.judge.judged[1])
-	c.Checked[fault.Structure] += r.shape.checks
-	c.Checked[fault.Step] += int(r.res.Steps)
-	if r.res.Aborted {
-		r.drop()
-	}
 }

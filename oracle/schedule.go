@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"allocfuzz/corpus/prog"
+	"allocfuzz/impls"
 	"allocfuzz/impls/machine"
 	"allocfuzz/oracle/sched"
 )
@@ -146,4 +147,67 @@ func (p *Compiled) action(a sched.Act) prog.Action {
 // Options.Record, as anchors.
 func (r *Runner) Recorded() []sched.Anchor {
 	return sched.FromDecisions(&r.binding, r.res.Decisions)
+}
+
+// Points runs p on v once, under block s or in line order when s is nil, and keeps
+// every point: the result's Trace. Departures that do not apply are left out. Like
+// any result it is valid until the next run. A departure that names no line of p is
+// an error with its place in the file.
+func (r *Runner) Points(p *Compiled, v *impls.Variant, s *prog.Sched, opt Options) (
+	*Result, error) {
+	opt.Chooser, opt.Trace = nil, true
+	if s != nil && len(s.Departures) > 0 {
+		anchors, err := p.Anchors(s)
+		if err != nil {
+			return nil, err
+		}
+		opt.Chooser = sched.NewReplay(sched.Repair, anchors)
+	}
+	return r.Run(p, v, opt), nil
+}
+
+// An Exploration is what trying one departure at every point gave.
+type Exploration struct {
+	Subject   *impls.Variant
+	Schedules int
+	Points    uint64
+	Counts    Counts
+	Finding   *Finding    // the first
+	Sched     *prog.Sched // that shows it; without departures when line order does
+	Found     int         // schedules that found something
+}
+
+// Singles runs p on v in line order and then once for every departure that is
+// possible at any point of that run: an interrupt, a switch, a migration, a
+// failing page request, one at a time (bound 1). It goes on after a finding.
+func (r *Runner) Singles(p *Compiled, v *impls.Variant, opt Options) *Exploration {
+	x := &Exploration{Subject: v}
+	survey := &sched.Survey{}
+	opt.Chooser, opt.Record = survey, true
+	x.add(r, r.Run(p, v, opt))
+	single := &sched.Single{}
+	opt.Chooser = single
+	for point, n := range survey.Allowed {
+		for which := range n {
+			single.Point, single.Which = point, which
+			x.add(r, r.Run(p, v, opt))
+		}
+	}
+	return x
+}
+
+func (x *Exploration) add(r *Runner, res *Result) {
+	x.Schedules++
+	x.Points += res.Steps
+	x.Counts.Add(&res.Counts)
+	if len(res.Faults) == 0 {
+		return
+	}
+	x.Found++
+	if x.Finding == nil {
+		x.Finding = res.Finding()
+		s := res.Program.Schedule(res.Subject.Name, r.Recorded())
+		s.Bug = string(x.Finding.Title)
+		x.Sched = &s
+	}
 }

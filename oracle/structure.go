@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"strconv"
+
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
@@ -24,7 +26,8 @@ func (s *shape) reset() {
 
 // between looks at the structure after an operation of a small program: after each
 // while there are few objects, the more seldom the more there are.
-func (r *Runner) between(c *machine.Ctx) {
+func (r *Runner) between(c *machine.Ctx, ev *impls.Event) {
+	r.reused(ev)
 	if r.rest > 0 {
 		r.rest--
 		return
@@ -33,6 +36,7 @@ func (r *Runner) between(c *machine.Ctx) {
 		return
 	}
 	r.structure(c)
+	r.promised(c, ev)
 	objects := 0
 	for i := range r.snap.Slabs {
 		objects += r.snap.Slabs[i].Objects
@@ -179,5 +183,201 @@ func (r *Runner) placed() {
 		if left := uint64(r.m.PageSize)<<uint(b.Order) - (s.Addr - b.Addr); s.Size > left {
 			r.broken(fault.OutsideSlab, "%#x has %d bytes, its slab %d more", s.Addr, s.Size, left)
 		}
+	}
+}
+
+// reuse is what a subject that promises reuse=lifo must hand out next.
+type reuse struct {
+	cache int32 // slot of the cache, -1 while nothing is promised
+	cpu   uint8
+	addr  impls.Addr
+}
+
+// reused holds an operation against what the free before it promised. The promise
+// is about the very next operation: any other ends it.
+func (r *Runner) reused(ev *impls.Event) {
+	if ev.Outcome == impls.Skipped || ev.Outcome == impls.Unsupported {
+		return
+	}
+	u := r.reuse
+	r.reuse.cache = -1
+	if u.cache >= 0 && ev.Code == impls.OpAlloc && ev.Outcome == impls.OK && ev.Cache == u.cache &&
+		ev.CPU == u.cpu && ev.Addr != u.addr {
+		r.broken(fault.ReuseOrder, "%#x was freed last and %#x was handed out", u.addr, ev.Addr)
+	}
+}
+
+// promised says what reuse=lifo promises after a free, from the snapshot taken
+// since: the object itself, where its slab is the CPU's or the cache keeps lists
+// of all slabs and no other is partial.
+func (r *Runner) promised(c *machine.Ctx, ev *impls.Event) {
+	if !play.Frees(ev.Code) || ev.Outcome != impls.OK || ev.Cache < 0 ||
+		!r.v.Caps.Has(impls.CapReuseLIFO) || !r.p.Sequential() {
+		return
+	}
+	b := r.snap.SlabOf(uint64(r.m.PageSize), ev.Addr)
+	if b == nil {
+		return
+	}
+	next := r.snap.Caches[b.Cache].FullLists && !r.partials(b)
+	for _, p := range b.On {
+		next = next || p.Kind == impls.OnCPU && p.CPU == c.CPUID()
+	}
+	if next {
+		r.reuse = reuse{cache: ev.Cache, cpu: uint8(c.CPUID()), addr: ev.Addr}
+	}
+}
+
+// partials says whether the cache of b has another slab with some objects free and
+// some in use.
+func (r *Runner) partials(b *impls.SlabState) bool {
+	for i := range r.snap.Slabs {
+		o := &r.snap.Slabs[i]
+		if o.Cache == b.Cache && o.Page != b.Page && len(o.Free) > 0 && len(o.Free) < o.Objects {
+			return true
+		}
+	}
+	return false
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// epilogue frees everything that is left, destroys every cache, drains, and then
+// demands every page back: by the page layer's own figure, and for small arenas
+// by taking them all.
+func (r *Runner) epilogue() {
+	e := &ending{r: r, line: len(r.lines)}
+	if r.native {
+		c := r.m.NativeCtx(0, "end")
+		e.run(c)
+		c.Release()
+	} else {
+		r.m.AddTask("end", 0, e.line, true, e.run)
+		r.panicked(r.m.Sim().Run(nil))
+	}
+	if r.res.Aborted || r.m.Sim() != nil && r.m.Sim().Aborted() {
+		r.res.Aborted = true
+		return
+	}
+	if !e.skipped {
+		r.returned(e)
+	}
+}
+
+// ending is the task that runs after the program's.
+type ending struct {
+	r       *Runner
+	line    int
+	skipped bool // something could not be freed, so nothing is demanded
+	taken   int  // pages that could be had at the end
+	ev      impls.Event
+}
+
+const takeMax = 64
+
+func (e *ending) run(c *machine.Ctx) {
+	r := e.r
+	e.slots(c)
+	if len(r.orphans) > 0 && r.exec.Slots() > 0 {
+		for _, s := range r.orphans {
+			r.exec.Adopt(0, s)
+			e.free(c, 0)
+		}
+	}
+	for i := range r.p.Stores {
+		if r.exec.Cache(i) != nil && r.v.Caps.Has(impls.CapDestroy) {
+			e.do(c, &impls.Op{Code: impls.OpDestroy, Cache: int32(i), Slot: -1, Result: -1})
+			if e.ev.Outcome == impls.Refused && !e.skipped {
+				r.judge.fault(fault.OutcomesDiffer, "destroy of %s refused, though every object was freed",
+					r.p.Stores[i])
+				e.skipped = true
+			}
+		}
+	}
+	e.do(c, &impls.Op{Code: impls.OpDrain, Cache: -1, Slot: -1, Result: -1})
+	if r.m.PageLayer() != nil && r.m.Pages <= takeMax && !e.skipped {
+		e.take(c)
+	}
+	c.BeginLine(e.line, [2]int32{})
+	c.EndLine(machine.After)
+}
+
+func (e *ending) slots(c *machine.Ctx) {
+	for i := range e.r.exec.Slots() {
+		if e.r.exec.Slot(i).State == play.Live {
+			e.free(c, i)
+		}
+	}
+}
+
+func (e *ending) free(c *machine.Ctx, i int) {
+	owner := e.r.exec.Slot(i)
+	op := impls.Op{Code: impls.OpFree, Cache: owner.Owner(), Slot: int32(i), Result: -1}
+	if op.Cache < -1 {
+		op.Code, op.Cache = impls.OpPagesFree, -1
+	}
+	e.do(c, &op)
+	if e.ev.Outcome != impls.OK {
+		e.skipped = true
+	}
+}
+
+func (e *ending) do(c *machine.Ctx, op *impls.Op) {
+	r := e.r
+	c.BeginLine(e.line, [2]int32{})
+	r.judge.ctx = c
+	var step play.Step
+	e.ev = impls.Event{Op: -1}
+	if r.exec.Begin(c, op, &e.ev, &step) {
+		if play.Frees(op.Code) {
+			r.judge.event(&e.ev)
+		}
+		r.exec.Call(c, &step)
+		r.exec.End(c, &step)
+	}
+	c.EndLine(e.line)
+}
+
+// take allocates every page and gives them back.
+func (e *ending) take(c *machine.Ctx) {
+	c.BeginLine(e.line, [2]int32{})
+	var got []*machine.Page
+	for {
+		p := c.AllocPages(0, false)
+		if p == nil {
+			break
+		}
+		got = append(got, p)
+	}
+	e.taken = len(got)
+	for _, p := range got {
+		c.FreePages(p)
+	}
+	c.EndLine(e.line)
+}
+
+// returned demands the pages back.
+func (r *Runner) returned(e *ending) {
+	r.snap.Reset()
+	if !r.in.Snapshot(&r.snap) || r.m.PageLayer() == nil {
+		return
+	}
+	kept := 0
+	for i := range r.snap.Slabs {
+		b := &r.snap.Slabs[i]
+		kept += 1 << b.Order
+		if r.snap.Caches[b.Cache].Dead {
+			r.judge.fault(fault.PagesLeaked, "%s outlives its cache", name(b, &r.snap.Caches[b.Cache]))
+			return
+		}
+	}
+	free := r.m.PageLayer().FreePages()
+	if free+kept != r.m.Pages {
+		r.judge.fault(fault.PagesLeaked, "%d pages, %d free and %d in slabs after the end", r.m.Pages,
+			free, kept)
+		return
+	}
+	if r.m.Pages <= takeMax && e.taken != free {
+		r.judge.fault(fault.PagesLeaked, "%d pages free, and %d could be had", free, e.taken)
 	}
 }

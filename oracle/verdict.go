@@ -36,7 +36,8 @@ func (v *Verdict) Known() bool {
 
 // Judge runs p on v. A subject with a block of its own runs that block, strictly:
 // an anchor that never occurs is an error with its place in the file. Any other
-// runs in line order and then the first block, leaving out what does not apply.
+// runs in line order and then the first block, leaving out what does not apply. A
+// remote subject that cannot be played is an error, too.
 func (r *Runner) Judge(p *Compiled, v *impls.Variant, opt Options) (*Verdict, error) {
 	out := &Verdict{Subject: v}
 	if ok, why := Applies(p, v); !ok {
@@ -50,6 +51,9 @@ func (r *Runner) Judge(p *Compiled, v *impls.Variant, opt Options) (*Verdict, er
 	}
 	opt.Chooser = nil
 	res := r.Run(p, v, opt)
+	if res.Err != nil {
+		return out, res.Err
+	}
 	res.Expect()
 	out.Events = append(out.Events, res.Events...)
 	out.add(res, nil)

@@ -59,3 +59,87 @@ func (t *twiceCache) Free(c *machine.Ctx, a impls.Addr) {
 		}
 	}
 }
+
+// The bugs of badSizes.
+const (
+	dirty   = "not zeroed"
+	lost    = "prefix lost at realloc"
+	small   = "usable size below the request"
+	inside  = "object overlaps a live object"
+	odd     = "object misaligned"
+	scrawls = "contents changed"
+	miser   = "refused without reason"
+)
+
+// badSizes is v with one bug in its allocations by size, named by the title that it shows as.
+func badSizes(v *impls.Variant, bug string) *impls.Variant {
+	bad := *v
+	bad.Name += "-bad"
+	bad.Alias = ""
+	bad.New = func(m *machine.Machine) impls.Instance {
+		in := v.New(m)
+		return &badInstance{Instance: in, sizes: &badAllocator{Allocator: in.Sizes(), bug: bug,
+			mem: in.Memory()}}
+	}
+	return &bad
+}
+
+type badInstance struct {
+	impls.Instance
+	sizes impls.Allocator
+}
+
+func (b *badInstance) Sizes() impls.Allocator { return b.sizes }
+
+type badAllocator struct {
+	impls.Allocator
+	mem   impls.Memory
+	bug   string
+	last  impls.Addr // of the last allocation, while it is live
+	calls int
+}
+
+func (b *badAllocator) Malloc(c *machine.Ctx, size uint64, f impls.AllocFlags) impls.Addr {
+	b.calls++
+	switch {
+	case b.bug == dirty:
+		f = 0
+	case b.bug == miser && b.calls%5 == 0:
+		return 0
+	case b.bug == inside && b.last != 0 && size < 100:
+		return b.last + 16
+	}
+	a := b.Allocator.Malloc(c, size, f)
+	if b.bug == odd {
+		return a + 4
+	}
+	if b.last = 0; size > 200 {
+		b.last = a
+	}
+	return a
+}
+
+func (b *badAllocator) Free(c *machine.Ctx, a impls.Addr) {
+	if a == b.last {
+		b.last = 0
+	} else if b.bug == scrawls && b.last != 0 {
+		b.mem.Flip(b.last, 1)
+	}
+	b.Allocator.Free(c, a)
+}
+
+func (b *badAllocator) Realloc(c *machine.Ctx, p impls.Addr, size uint64) impls.Addr {
+	b.last = 0
+	if b.bug == lost {
+		b.Allocator.Free(c, p)
+		return b.Allocator.Malloc(c, size, impls.FlagZero)
+	}
+	return b.Allocator.Realloc(c, p, size)
+}
+
+func (b *badAllocator) Usable(c *machine.Ctx, a impls.Addr) uint64 {
+	if n := b.Allocator.Usable(c, a); b.bug != small {
+		return n
+	}
+	return 15
+}

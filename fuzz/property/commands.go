@@ -58,7 +58,8 @@ func (s *stateful) GenCommand(state commands.State) gopter.Gen {
 			k != callAlloc && k != callFree && !s.v.Caps.Has(impls.CapSizes) {
 			continue
 		}
-		if (command{kind: k}).PreCondition(state) {
+		c := command{kind: k}
+		if c.PreCondition(state) && (!c.targets() || state.(model).target(c) >= 0) {
 			can = append(can, k)
 		}
 	}
@@ -92,6 +93,8 @@ const (
 var callNames = [calls]string{"alloc", "free", "malloc", "realloc", "usable"}
 
 // command is one call. nth is which of the live allocations that it may be made for, taken modulo.
+// Without any it does nothing: such commands are not generated, but come about when a sequence is
+// made shorter, and with them it can be by one command at a time.
 type command struct {
 	kind call
 	nth  int
@@ -99,12 +102,15 @@ type command struct {
 	zero bool
 }
 
+// targets says whether the call is made for an allocation that is live.
+func (c command) targets() bool { return c.kind != callAlloc && c.kind != callMalloc }
+
 // tidy sets what the kind does not use to zero.
 func (c command) tidy() command {
-	if c.kind == callAlloc || c.kind == callMalloc {
-		c.nth = 0
-	} else {
+	if c.targets() {
 		c.zero = false
+	} else {
+		c.nth = 0
 	}
 	if c.kind != callMalloc && c.kind != callRealloc {
 		c.size = 0
@@ -115,7 +121,7 @@ func (c command) tidy() command {
 // String spells the command without blanks.
 func (c command) String() string {
 	var args []string
-	if c.kind != callAlloc && c.kind != callMalloc {
+	if c.targets() {
 		args = append(args, fmt.Sprint("#", c.nth))
 	}
 	if c.size > 0 {
@@ -152,24 +158,23 @@ func (m model) target(c command) int {
 	return c.target(len(m.objects), func(i int) bool { return m.objects[i] })
 }
 
-// PreCondition says whether there is room, or something to be called for.
+// PreCondition says whether there is room.
 func (c command) PreCondition(state commands.State) bool {
-	m := state.(model)
-	if c.kind == callAlloc || c.kind == callMalloc {
-		return len(m.objects) < liveMax
-	}
-	return m.target(c) >= 0
+	return c.targets() || len(state.(model).objects) < liveMax
 }
 
 // NextState is what is live afterwards.
 func (c command) NextState(state commands.State) commands.State {
 	m := state.(model)
-	if c.kind == callUsable {
+	i := -1
+	if c.targets() {
+		i = m.target(c)
+	}
+	if c.kind == callUsable || c.targets() && i < 0 {
 		return m
 	}
 	next := model{objects: slices.Clone(m.objects)}
-	if c.kind == callFree || c.kind == callRealloc {
-		i := m.target(c)
+	if i >= 0 {
 		next.objects = slices.Delete(next.objects, i, i+1)
 	}
 	if c.kind != callFree {
@@ -193,10 +198,12 @@ func (c command) Run(sut commands.SystemUnderTest) commands.Result {
 			return s.malloc(c.size, f)
 		}
 		i := c.target(len(s.blocks), func(i int) bool { return s.blocks[i].object })
-		switch c.kind {
-		case callFree:
+		switch {
+		case i < 0:
+			return ""
+		case c.kind == callFree:
 			return s.free(i)
-		case callRealloc:
+		case c.kind == callRealloc:
 			return s.realloc(i, c.size)
 		}
 		return s.usable(i)

@@ -54,6 +54,26 @@ func TestFindsBrokenByCommands(t *testing.T) {
 	}
 }
 
+// TestCommandsCheck: each thing that the commands check is found when it is wrong, in a
+// dozen commands at most.
+func TestCommandsCheck(t *testing.T) {
+	for _, bug := range []string{dirty, lost, small, inside, odd, scrawls, miser} {
+		t.Run(bug, func(t *testing.T) {
+			v := badSizes(lookup(t, "go-modernc-memory"), bug)
+			res := commands.Prop(property.Commands(v, 64)).Check(parameters(t, 200))
+			if res.Passed() {
+				t.Fatal("not found")
+			}
+			if len(res.Labels) == 0 || !strings.Contains(res.Labels[0], bug) {
+				t.Errorf("found as %s", failure(res))
+			}
+			if left := sequence(t, res); len(left) > 12 {
+				t.Errorf("%d commands are left: %v", len(left), left)
+			}
+		})
+	}
+}
+
 // sequence is the commands of a failed property.
 func sequence(t *testing.T, res *gopter.TestResult) []string {
 	t.Helper()

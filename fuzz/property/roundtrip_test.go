@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +52,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	t.Logf("seen: %v", rt.seen)
-	for _, what := range roundTripNeeds {
+	needs := slices.Concat(roundTripNeeds, all.Names())
+	for _, what := range needs {
 		if rt.seen[what] < n/200 {
 			t.Errorf("%d of %d schedules had %q: too few to say anything", rt.seen[what], n, what)
 		}
@@ -142,6 +144,7 @@ func (rt *roundTrip) run(p *prog.Program, v *impls.Variant, random machine.Choos
 	want := traceOf(res)
 	anchors := rt.r.Recorded()
 	rt.note(c, anchors)
+	rt.seen[v.Name]++
 
 	copied := *p
 	copied.Scheds = []prog.Sched{c.Schedule(v.Name, anchors)}
@@ -160,7 +163,8 @@ func (rt *roundTrip) run(p *prog.Program, v *impls.Variant, random machine.Choos
 	got := traceOf(res)
 	if !reflect.DeepEqual(want, got) {
 		rt.t.Fatalf("%s: the replay differs (- recorded, + replayed):\n%s\n%s\nunused: %v\n%s",
-			v.Name, property.Diff(want, got), rt.parting(c, v, random, replay), unused(replay), text)
+			v.Name, property.Diff(want, got), rt.parting(c, v, random, replay), unused(replay),
+			text)
 	}
 	if u := unused(replay); u != "" {
 		rt.t.Fatalf("%s: departures that the replay did not take: %s\n%s", v.Name, u, text)
@@ -187,7 +191,8 @@ func (rt *roundTrip) parting(c *oracle.Compiled, v *impls.Variant, a, b machine.
 		at++
 	}
 	from := max(0, at-6)
-	return fmt.Sprintf("they part at point %d of %d and %d:\n%s", at, len(traces[0]), len(traces[1]),
+	return fmt.Sprintf("they part at point %d of %d and %d:\n%s", at, len(traces[0]),
+		len(traces[1]),
 		property.Diff(traces[0][from:min(len(traces[0]), at+4)],
 			traces[1][from:min(len(traces[1]), at+4)]))
 }

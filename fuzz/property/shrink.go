@@ -9,11 +9,11 @@ import (
 )
 
 // Shrink is the gopter.Shrinker of a *prog.Program. In this order it tries to leave out halves,
-// quarters and so on down to single lines, contexts, departures and declarations, to run a context's
-// lines on CPU 0, to open repeats, and to make counts, sizes, options, caches and the machine
-// simpler. With a line go the lines that use what it bound and the departures anchored to it, so
-// that every candidate is a program that prog.Validate accepts. Candidates are made when they are
-// asked for; v is not changed.
+// quarters and so on down to single lines, contexts, departures and declarations, to have CPU 0 run
+// the lines of a context, to open repeats, and to make counts, sizes, options, caches and the
+// machine simpler. With a line go the lines that use what it bound and the departures anchored to
+// it, so that every candidate is a program that prog.Validate accepts. Candidates are made when
+// they are asked for; v is not changed.
 func Shrink(v any) gopter.Shrink {
 	p := v.(*prog.Program)
 	cuts := newShrinker(p).cuts()
@@ -141,8 +141,10 @@ func simplerSpecs(c *prog.CacheSpec) []func(*prog.CacheSpec) {
 		{c.Ctor, func(c *prog.CacheSpec) { c.Ctor = false }},
 		{c.Objects != plain.Objects, func(c *prog.CacheSpec) { c.Objects = plain.Objects }},
 		{c.Order != plain.Order, func(c *prog.CacheSpec) { c.Order = plain.Order }},
-		{c.MinPartial != plain.MinPartial, func(c *prog.CacheSpec) { c.MinPartial = plain.MinPartial }},
-		{c.CPUPartial != plain.CPUPartial, func(c *prog.CacheSpec) { c.CPUPartial = plain.CPUPartial }},
+		{c.MinPartial != plain.MinPartial,
+			func(c *prog.CacheSpec) { c.MinPartial = plain.MinPartial }},
+		{c.CPUPartial != plain.CPUPartial,
+			func(c *prog.CacheSpec) { c.CPUPartial = plain.CPUPartial }},
 		{c.Limit != plain.Limit, func(c *prog.CacheSpec) { c.Limit = plain.Limit }},
 		{c.Batch != plain.Batch, func(c *prog.CacheSpec) { c.Batch = plain.Batch }},
 	}
@@ -211,11 +213,19 @@ func (s *shrinker) machine() {
 		}
 	}
 	set(true, func(m *prog.Machine) { *m = plain })
-	set(m.CPUs != plain.CPUs, func(m *prog.Machine) { m.CPUs = plain.CPUs })
+	for _, n := range smaller(uint64(m.CPUs)) {
+		set(true, func(m *prog.Machine) { m.CPUs = int(n) })
+	}
 	set(m.Preempt != plain.Preempt, func(m *prog.Machine) { m.Preempt = plain.Preempt })
 	set(m.TSO, func(m *prog.Machine) { m.TSO = false })
 	set(m.Seq0 != 0, func(m *prog.Machine) { m.Seq0 = 0 })
 	set(m.Pages != plain.Pages, func(m *prog.Machine) { m.Pages = plain.Pages })
+	word := prog.Machine{Word: m.Word}.Resolve()
+	set(m.SeqBits != word.SeqBits, func(m *prog.Machine) { m.SeqBits = 0 })
+	set(m.PageSize != word.PageSize, func(m *prog.Machine) { m.PageSize = 0 })
+	at := m
+	at.Base = 0
+	set(m.Base != at.Resolve().Base, func(m *prog.Machine) { m.Base = 0 })
 	set(m.Word != plain.Word, func(m *prog.Machine) {
 		m.Word, m.Base, m.SeqBits, m.PageSize = plain.Word, 0, 0, 0
 	})

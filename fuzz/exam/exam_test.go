@@ -1,0 +1,177 @@
+package exam_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"allocfuzz/corpus"
+	"allocfuzz/corpus/bugs"
+	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/exam"
+	"allocfuzz/fuzz/overlay"
+	"allocfuzz/impls"
+	"allocfuzz/oracle"
+)
+
+// envPatch names the patch that this test binary was built with. The binary that
+// go test builds is clean.
+const envPatch = "ALLOCFUZZ_EXAM_PATCH"
+
+// base is the subject of killers without a schedule block.
+const base = "slub-2008-seq"
+
+func load(t *testing.T, p *bugs.Patch) *exam.Case {
+	t.Helper()
+	c, err := exam.Load(p, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func patches(t *testing.T) []*bugs.Patch {
+	t.Helper()
+	ps, err := bugs.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ps) == 0 {
+		t.Fatal("no patches")
+	}
+	return ps
+}
+
+// TestClean: every killer is silent on the clean tree, under its own schedule and
+// under every single departure.
+func TestClean(t *testing.T) {
+	r := oracle.NewRunner()
+	defer r.Close()
+	for _, p := range patches(t) {
+		c := load(t, p)
+		v, err := r.Judge(c.Killer, c.Clean, oracle.Options{})
+		if err != nil {
+			t.Error(err)
+		}
+		if v.Finding != nil {
+			t.Errorf("%s: %s on the clean tree", p.Name, v.Finding.Identity())
+		}
+		if x := r.Singles(c.Killer, c.Clean, oracle.Options{}); x.Finding != nil {
+			t.Errorf("%s: %s on the clean tree", p.Name, x.Finding.Identity())
+		}
+	}
+}
+
+// TestMutants builds this test with each patch and runs TestMutant in it.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a binary a patch")
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range patches(t) {
+		t.Run(p.Name, func(t *testing.T) {
+			bin := filepath.Join(t.TempDir(), "mutant.test")
+			err := overlay.Build(context.Background(), root, bin, p, "test", "-c", "./fuzz/exam")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(bin, "-test.run=^TestMutant$", "-test.v")
+			cmd.Env = append(os.Environ(), envPatch+"="+p.Name)
+			out, err := cmd.CombinedOutput()
+			t.Logf("%s", out)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestMutant runs in a binary that TestMutants built: the killer speaks under its
+// schedule and under one departure, and mutating the seeds finds the bug.
+func TestMutant(t *testing.T) {
+	name := os.Getenv(envPatch)
+	if name == "" {
+		t.Skip("runs in the binaries of TestMutants")
+	}
+	p, err := bugs.Find(patches(t), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := load(t, p)
+	r := oracle.NewRunner()
+	defer r.Close()
+	v, err := r.Judge(c.Killer, c.Mutant, oracle.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Finding == nil || !c.Names(v.Finding) {
+		t.Errorf("its schedule finds %v, want one of %q", v.Finding, p.Finds)
+	} else {
+		t.Logf("schedule: %s, also %q", v.Finding.Title, v.Finding.Also)
+	}
+	x := r.Singles(c.Killer, c.Mutant, oracle.Options{})
+	if x.Finding == nil || !c.Names(x.Finding) {
+		t.Errorf("one departure finds %v, want one of %q", x.Finding, p.Finds)
+	} else {
+		t.Logf("%d of %d single departures: %s", x.Found, x.Schedules, x.Finding.Title)
+	}
+	hunt(t, c.Mutant)
+}
+
+// huntMax bounds the inputs until a mutant must be found from the seeds.
+const huntMax = 300000
+
+// hunt mutates inputs until the mutant is found: at first the program of the
+// recycled object at a sequence number of 2 bits, then whatever gave a trace of a
+// length not seen before, as a fuzzer keeps what covers something new.
+func hunt(t *testing.T, v *impls.Variant) {
+	s := fuzz.NewSession([]*impls.Variant{v})
+	defer s.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	pool := [][]byte{abaSeed(t)}
+	seen := map[uint64]bool{}
+	for n := 1; n <= huntMax; n++ {
+		data := fuzz.Mutate(rng, pool[rng.IntN(len(pool))])
+		before := s.Stats.Points
+		f, err := s.Interrupts(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f != nil {
+			t.Logf("mutated seed: %s after %d inputs", f.Report.Finding.Identity(), n)
+			return
+		}
+		if points := s.Stats.Points - before; !seen[points] && len(data) < 256 {
+			seen[points] = true
+			pool = append(pool, data)
+		}
+	}
+	t.Errorf("not found in %d mutated inputs", huntMax)
+}
+
+func abaSeed(t *testing.T) []byte {
+	t.Helper()
+	for f := range corpus.Seeds() {
+		if f.Name != "corpus/seeds/aba-interrupt.prog" {
+			continue
+		}
+		p, err := f.Program()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Machine.SeqBits = 2
+		data, err := fuzz.Encode(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	t.Fatal("no seed aba-interrupt")
+	return nil
+}

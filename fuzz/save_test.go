@@ -1,0 +1,88 @@
+package fuzz
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// only demands that a folder holds these files and nothing else.
+func only(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, e := range list {
+		got[e.Name()] = true
+	}
+	for _, name := range want {
+		if !got[name] {
+			t.Errorf("%s is not there", name)
+		}
+		delete(got, name)
+	}
+	for name := range got { //tidy:maporder each one is an error of its own
+		t.Errorf("%s is there", name)
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a.prog")
+	if err := WriteFile(name, whole([]byte("one"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(name, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	// A write that fails half way leaves the old file, and nothing beside it.
+	half := errors.New("half way")
+	err := WriteFile(name, func(w io.Writer) error {
+		if _, err := w.Write([]byte("tw")); err != nil {
+			return err
+		}
+		return half
+	})
+	if text, _ := os.ReadFile(name); !errors.Is(err, half) || string(text) != "one" {
+		t.Errorf("error %v, text %q", err, text)
+	}
+	only(t, dir, "a.prog")
+	// One that works replaces it, permissions kept, through a link too.
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("a.prog", link); err != nil {
+		t.Skip("no symbolic links here")
+	}
+	if err := WriteFile(link, whole([]byte("three"))); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(name)
+	if text, _ := os.ReadFile(name); err != nil || string(text) != "three" {
+		t.Errorf("error %v, text %q", err, text)
+	}
+	if runtime.GOOS != "windows" && info.Mode() != 0o640 {
+		t.Errorf("mode %v, want 0640", info.Mode())
+	}
+	only(t, dir, "a.prog", "link")
+	if err := WriteFile(filepath.Join(dir, "nosuch", "b"), whole(nil)); err == nil {
+		t.Error("a file was written into a folder that is not there")
+	}
+}
+
+// TestWriteDevice: what is no regular file is written to, not replaced.
+func TestWriteDevice(t *testing.T) {
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		t.Skip("no " + full + " here")
+	}
+	if err := WriteFile(full, whole([]byte("x"))); err == nil {
+		t.Error("a full device took a byte")
+	}
+	if info, err := os.Stat(full); err != nil || info.Mode().IsRegular() {
+		t.Errorf("the device was replaced: %v, %v", info, err)
+	}
+}

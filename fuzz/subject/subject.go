@@ -1,0 +1,175 @@
+// Package subject puts an allocator of your own under test, from your own module:
+//
+//	func FuzzPool(f *testing.F) {
+//		subject.Fuzz(f, func() any { return newPool() })
+//	}
+//
+// The function makes a new allocator for each run. What it returns is one of two kinds:
+//
+//   - an allocator of slices: Malloc(int) []byte and Free([]byte) (golib.Mallocer);
+//   - an allocator of offsets into memory of its own, 0 for none: Alloc(uint64) uint64,
+//     Free(uint64) and Bytes() []byte (golib.HeapAllocator).
+//
+// What more it can do is found out by looking at its methods: Calloc, Realloc, Memalign and
+// UsableSize, with the signatures that package golib lists, Limit for judging refusals, Reset and
+// Close for its end, and MinAlign for the alignment that it promises.
+//
+// Every input is a program of one task. It runs on your allocator and on the reference. The model
+// says of each operation whether what was returned is aligned, lies where it may, overlaps nothing
+// that is live, and holds what it should; a panic of the allocator is a finding; and the outcomes
+// of both are compared. A failure prints the program, its history beside what the model says of
+// it, and how to see it again. Replay runs programs from files, for regression tests.
+//
+// The allocator is called by one goroutine at a time.
+package subject
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"allocfuzz/fuzz"
+	"allocfuzz/impls"
+	"allocfuzz/impls/all"
+	"allocfuzz/impls/golib"
+	"allocfuzz/oracle"
+)
+
+// An Aligned allocator promises an alignment: every address is a multiple of MinAlign bytes, a
+// power of two. Others promise none.
+type Aligned interface{ MinAlign() int }
+
+// reference is what outcomes are compared with.
+const reference = "slab-locked"
+
+// Fuzz is the body of a fuzz test of the allocator that newAllocator makes, a golib.Mallocer or a
+// golib.HeapAllocator. The seeds are the committed programs of one task and some generated ones, so
+// that a plain go test already says something.
+func Fuzz(f *testing.F, newAllocator func() any) {
+	f.Helper()
+	h := newHarness(f, newAllocator)
+	for i, data := range seeds() {
+		f.Add(data)
+		h.seeds[string(data)] = i
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { h.input(t, data) })
+}
+
+// harness is a session with one user's allocator.
+type harness struct {
+	mu    sync.Mutex
+	v     *impls.Variant
+	s     *fuzz.Session
+	seeds map[string]int // inputs added to the fuzz test, by number
+}
+
+func newHarness(tb testing.TB, newAllocator func() any) *harness {
+	tb.Helper()
+	v := variant(tb, newAllocator)
+	ref, ok := all.Lookup(reference)
+	if !ok {
+		panic("allocfuzz: no subject " + reference)
+	}
+	h := &harness{v: v, s: fuzz.NewSession([]*impls.Variant{ref, v}), seeds: map[string]int{}}
+	tb.Cleanup(h.s.Close)
+	return h
+}
+
+// variant wraps the allocator, or fails tb with what is missing.
+func variant(tb testing.TB, newAllocator func() any) *impls.Variant {
+	tb.Helper()
+	first := newAllocator()
+	switch first.(type) {
+	case golib.Mallocer, golib.HeapAllocator:
+	default:
+		tb.Fatalf("%T is no allocator: give it the methods Malloc(int) []byte and Free([]byte), "+
+			"or Alloc(uint64) uint64, Free(uint64) and Bytes() []byte", first)
+	}
+	v := golib.Wrap(name(first), newAllocator)
+	if a, ok := first.(Aligned); ok {
+		n := a.MinAlign()
+		if n < 1 || n&(n-1) != 0 {
+			tb.Fatalf("%T.MinAlign is %d: expected a power of two", first, n)
+		}
+		v.Profile.MinAlign = uint64(n)
+	}
+	if c, ok := first.(golib.Closer); ok {
+		c.Close()
+	}
+	return v
+}
+
+// name is how reports and programs call an allocator: its type, as far as they can spell it.
+func name(allocator any) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && strings.ContainsRune(letters, r) {
+			return r
+		}
+		return -1
+	}, fmt.Sprintf("%T", allocator))
+}
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-"
+
+// generated is how many inputs are made for the seeds, and generatedLines the lines of each.
+const (
+	generated      = 100
+	generatedLines = 40
+)
+
+// seeds are the committed inputs that mean a program of one task without a schedule, and some made
+// by chance, always the same.
+func seeds() [][]byte {
+	var out [][]byte
+	seen := map[string]bool{}
+	for _, data := range fuzz.Seeds() {
+		p := fuzz.Decode(data, fuzz.Everything)
+		c, err := oracle.Compile(p)
+		if err == nil && c.Sequential() && len(p.Scheds) == 0 && !seen[string(data)] {
+			seen[string(data)] = true
+			out = append(out, data)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range generated {
+		out = append(out, fuzz.GenerateBytes(rng, fuzz.GenerateOptions{Lines: generatedLines,
+			Decode: fuzz.DecodeOptions{Sequential: true}}))
+	}
+	return out
+}
+
+// input runs one input and fails t with what it shows.
+func (h *harness) input(t *testing.T, data []byte) {
+	t.Helper()
+	text, err := h.check(t.Name(), data)
+	if err != nil {
+		t.Fatalf("allocfuzz: %v", err)
+	}
+	if text != "" {
+		t.Fatal(text)
+	}
+}
+
+// check runs one input and returns the report of what it shows, "" for nothing.
+func (h *harness) check(test string, data []byte) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, err := h.s.Sequential(data)
+	if f == nil || err != nil {
+		return "", err
+	}
+	f.Report.Command = h.command(test, data)
+	return told(f.Report), nil
+}
+
+// told is the text of a report, with what to do with its program.
+func told(r *oracle.Report) string {
+	b := &strings.Builder{}
+	b.WriteString("\n")
+	r.Text(b)
+	b.WriteString("\nTo keep the program, save what is below PROGRAM as a file NAME.prog and " +
+		"give it, or its\nfolder, to subject.Replay in a test.\n")
+	return b.String()
+}
