@@ -127,14 +127,15 @@ func TestMutant(t *testing.T) {
 // huntMax bounds the inputs until a mutant must be found from the seeds.
 const huntMax = 300000
 
-// hunt mutates inputs until the mutant is found: at first the program of the
-// recycled object at a sequence number of 2 bits, then whatever gave a trace of a
-// length not seen before, as a fuzzer keeps what covers something new.
+// hunt mutates inputs until the mutant is found: at first the programs of the
+// recycled object and of two tasks on a CPU, at a sequence number of 2 bits, then
+// whatever gave a trace of a length not seen before, as a fuzzer keeps what covers
+// something new.
 func hunt(t *testing.T, v *impls.Variant) {
 	s := fuzz.NewSession([]*impls.Variant{v})
 	defer s.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
-	pool := [][]byte{abaSeed(t)}
+	pool := [][]byte{seed(t, "aba-interrupt"), seed(t, "preempt-migrate")}
 	seen := map[uint64]bool{}
 	for n := 1; n <= huntMax; n++ {
 		data := fuzz.Mutate(rng, pool[rng.IntN(len(pool))])
@@ -144,10 +145,10 @@ func hunt(t *testing.T, v *impls.Variant) {
 			t.Fatal(err)
 		}
 		if f != nil {
-			t.Logf("mutated seed: %s after %d inputs", f.Report.Finding.Identity(), n)
+			t.Logf("mutated seeds: %s after %d inputs", f.Report.Finding.Identity(), n)
 			return
 		}
-		if points := s.Stats.Points - before; !seen[points] && len(data) < 256 {
+		if points := s.Stats.Points - before; !seen[points] && points < 500 {
 			seen[points] = true
 			pool = append(pool, data)
 		}
@@ -155,10 +156,11 @@ func hunt(t *testing.T, v *impls.Variant) {
 	t.Errorf("not found in %d mutated inputs", huntMax)
 }
 
-func abaSeed(t *testing.T) []byte {
+// seed is a committed seed at a sequence number of 2 bits.
+func seed(t *testing.T, name string) []byte {
 	t.Helper()
 	for f := range corpus.Seeds() {
-		if f.Name != "corpus/seeds/aba-interrupt.prog" {
+		if f.Name != "corpus/seeds/"+name+".prog" {
 			continue
 		}
 		p, err := f.Program()
@@ -172,6 +174,6 @@ func abaSeed(t *testing.T) []byte {
 		}
 		return data
 	}
-	t.Fatal("no seed aba-interrupt")
+	t.Fatalf("no seed %s", name)
 	return nil
 }
