@@ -69,4 +69,4 @@ cover: ## statement coverage of all packages by all tests, into cover.html
 fmt: ## format the Go sources and the programs
 	gofmt -w .
 	find corpus impls -name '*.prog' ! -path '*/testdata/bad/*' \
-		-exec $(GO) run ./cmd/allocfuzz fmt {} +
+		-exec $(GO) run ./cmd/allocfuzz fmt -w {} +

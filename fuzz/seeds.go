@@ -2,6 +2,7 @@ package fuzz
 
 import (
 	"allocfuzz/corpus"
+	"allocfuzz/fuzz/input"
 )
 
 // Seeds returns the inputs that a fuzz target starts from: every committed seed
@@ -17,14 +18,14 @@ func Seeds() [][]byte {
 		if err != nil {
 			panic("allocfuzz: committed program: " + err.Error())
 		}
-		data, err := Encode(p)
+		data, err := input.Encode(p)
 		if err != nil {
 			continue
 		}
 		out = append(out, data)
 		if len(p.Scheds) > 0 {
 			p.Scheds = nil
-			if data, err = Encode(p); err == nil {
+			if data, err = input.Encode(p); err == nil {
 				out = append(out, data)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 
 	"allocfuzz/corpus"
 	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz/input"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
@@ -16,7 +17,7 @@ import (
 type Session struct {
 	Subjects []*impls.Variant
 	runner   *oracle.Runner
-	decoder  Decoder
+	decoder  input.Decoder
 	replay   *sched.Replay
 	compare  oracle.Comparison
 	points   []sched.Points // that each subject has, for lenient schedules
@@ -75,6 +76,12 @@ func (s *Session) learn(f corpus.File) {
 // fits, and an input stays below a millisecond or two.
 const budget = 1024
 
+// What inputs mean to the targets.
+var (
+	sequential = input.DecodeOptions{Sequential: true, Budget: budget}
+	interrupts = input.DecodeOptions{Budget: budget}
+)
+
 // Close ends the session's machines.
 func (s *Session) Close() { s.runner.Close() }
 
@@ -88,14 +95,14 @@ type Failure struct {
 // subject and compares their outcomes. It returns the first failure, nil when
 // there is none.
 func (s *Session) Sequential(data []byte) (*Failure, error) {
-	return s.Program(s.decoder.Decode(data, DecodeOptions{Sequential: true, Budget: budget}))
+	return s.Program(s.decoder.Decode(data, sequential))
 }
 
 // Interrupts decodes an input into a program of tasks and handlers with a
 // schedule and runs it, under the schedule, on every subject that its machine
 // allows.
 func (s *Session) Interrupts(data []byte) (*Failure, error) {
-	return s.Program(s.decoder.Decode(data, DecodeOptions{Budget: budget}))
+	return s.Program(s.decoder.Decode(data, interrupts))
 }
 
 // Program runs a program under its first schedule block, of whatever subject, on

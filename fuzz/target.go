@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz/input"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
 )
@@ -40,6 +41,7 @@ type Target struct {
 	Name  string // of the Go fuzz function
 	About string
 	run   func(*Session, []byte) (*Failure, error)
+	means input.DecodeOptions
 	mu    sync.Mutex
 	s     *Session
 	last  int // inputs when the counts were last written
@@ -48,13 +50,16 @@ type Target struct {
 // FuzzSequential runs one task and compares the subjects.
 var FuzzSequential = &Target{Name: "FuzzSequential",
 	About: "programs of one task, every subject against the model and each other",
-	run:   (*Session).Sequential}
+	run:   (*Session).Sequential, means: sequential}
 
 // FuzzInterrupts runs tasks and handlers under a schedule that is part of the
 // input.
 var FuzzInterrupts = &Target{Name: "FuzzInterrupts",
 	About: "programs of tasks and handlers, with the schedule in the input",
-	run:   (*Session).Interrupts}
+	run:   (*Session).Interrupts, means: interrupts}
+
+// Program is the program that an input means to the target.
+func (t *Target) Program(data []byte) *prog.Program { return input.Decode(data, t.means) }
 
 // Sound returns the subjects that must stay silent.
 func Sound() []*impls.Variant {

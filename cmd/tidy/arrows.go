@@ -46,8 +46,9 @@ var arrows = []row{
 
 	// Instrumented by every fuzz binary, so it stays light: see heavy.
 	{"fuzz", []string{
-		"oracle/...", "impls/...", "debugcheck", "corpus/...",
-	}, []string{"github.com/AdaLogics/go-fuzz-headers"}},
+		"fuzz/input", "oracle/...", "impls/...", "debugcheck", "corpus/...",
+	}, nil},
+	{"fuzz/input", []string{"corpus/prog"}, []string{"github.com/AdaLogics/go-fuzz-headers"}},
 	{"fuzz/overlay", []string{"corpus/bugs"}, nil},
 	{"fuzz/...", []string{
 		"fuzz/...", "oracle/...", "impls/...", "debugcheck", "corpus/...",

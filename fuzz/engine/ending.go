@@ -63,7 +63,8 @@ func (r *targetRun) ended(e *ending) (again bool, err error) {
 		return false, e.fault("the process did not end in time and was killed")
 	case e.failure != nil && e.has(textFlake):
 		r.sum.Flakes++
-		r.job.Log("%s: the fuzz engine gave up (%s) without an input: not counted", r.name, textFlake)
+		r.job.Log("%s: the fuzz engine gave up (%s) without an input: not counted", r.name,
+			textFlake)
 		return true, nil
 	case e.failure != nil:
 		return false, e.fault("the process failed: " + e.failure.Error())
@@ -90,19 +91,22 @@ func (r *targetRun) runsSubjects() bool {
 // died tells of an input that hung the worker or ended it, which the fuzz engine
 // does not tell apart. The subject is not known, the program is.
 func (r *targetRun) died(e *ending) error {
-	input := e.inputs[0]
+	saved := e.inputs[0]
 	id := r.name + ": " + string(fault.Hung)
 	if _, ok := r.job.met[id]; ok {
 		return nil
 	}
 	r.job.met[id] = r.name
-	data, err := readInput(input)
+	data, err := readInput(saved)
 	if err != nil {
 		return err
 	}
-	var d fuzz.Decoder
-	p := d.Decode(data, fuzz.DecodeOptions{Sequential: r.name == fuzz.FuzzSequential.Name})
-	file := filepath.Join(r.job.Out, "hung-"+filepath.Base(input)+".prog")
+	target := fuzz.FuzzInterrupts
+	if r.name == fuzz.FuzzSequential.Name {
+		target = fuzz.FuzzSequential
+	}
+	p := target.Program(data)
+	file := filepath.Join(r.job.Out, "hung-"+filepath.Base(saved)+".prog")
 	r.res.Findings = append(r.res.Findings, Finding{Title: string(fault.Hung),
 		Also: []string{string(fault.Exited)}, Class: fault.Process.String(), Identity: id,
 		File: file, Command: "allocfuzz replay " + file, Target: r.name})

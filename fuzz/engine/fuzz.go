@@ -73,8 +73,9 @@ const (
 	reportTick = 500 * time.Millisecond
 )
 
-// Run fuzzes every target for its share of the time, and what a target leaves is
-// the next one's. It ends early, with what was found so far, when ctx does.
+// Run fuzzes every target for its share of the time. What a target leaves is for
+// the next ones, what it takes to start and to end a process is not part of it. Run
+// ends early, with what was found so far, when ctx does.
 func (j *Job) Run(ctx context.Context) *Result {
 	j.before, j.met = reports(j.Out), map[string]string{}
 	res := &Result{Tally: Tally{}}
@@ -83,10 +84,10 @@ func (j *Job) Run(ctx context.Context) *Result {
 		if ctx.Err() != nil {
 			break
 		}
-		start := time.Now()
+		start, share := time.Now(), left/time.Duration(len(j.Targets)-i)
 		r := &targetRun{job: j, name: t, at: i + 1, res: res, sum: TargetResult{Name: t}}
-		r.fuzz(ctx, left/time.Duration(len(j.Targets)-i))
-		left = max(0, left-time.Since(start))
+		r.fuzz(ctx, share)
+		left -= min(share, time.Since(start))
 		res.Targets = append(res.Targets, r.sum)
 	}
 	found, err := gather(j.Out, j.before)
@@ -116,7 +117,9 @@ func (r *targetRun) fuzz(ctx context.Context, budget time.Duration) {
 	end := time.Now().Add(budget)
 	for r.sum.Starts < startsMax && ctx.Err() == nil {
 		left := time.Until(end)
-		if r.sum.Starts > 0 && left < leastTime {
+		if r.sum.Starts == 0 {
+			left = budget
+		} else if left < leastTime {
 			break
 		}
 		again, err := r.start(ctx, left)
@@ -215,7 +218,9 @@ func (r *targetRun) tick(stats string, began time.Time) (stop func()) {
 			running.Lock()
 			now := r.now
 			running.Unlock()
-			now.Elapsed, now.Points = time.Since(began), readStats(stats).points
+			s := readStats(stats)
+			now.Elapsed, now.Points = time.Since(began), s.points
+			now.Execs = max(now.Execs, int64(s.inputs)) // the engine prints every 3 s only
 			r.job.Progress(now)
 		}
 	}()
@@ -229,7 +234,7 @@ func (r *targetRun) tick(stats string, began time.Time) (stop func()) {
 func (r *targetRun) count(dir string, took time.Duration) {
 	s := readStats(dir)
 	r.sum.Seconds += took.Seconds()
-	r.sum.Execs += r.now.Execs
+	r.sum.Execs += max(r.now.Execs, int64(s.inputs)) // a short run prints none
 	r.sum.Interesting += r.now.New
 	r.sum.Points += s.points
 	for name, c := range s.tally {

@@ -30,8 +30,8 @@ func FindRoot(dir string) (string, error) {
 		}
 		up := filepath.Dir(at)
 		if up == at {
-			return "", fmt.Errorf("no sources of %s in %s or above: expected a go.mod with "+
-				"\"module %s\"; run this in a checkout (replay works anywhere)", module, dir, module)
+			return "", fmt.Errorf("no sources of %[1]s in %[2]s or above: expected a go.mod with "+
+				"\"module %[1]s\"; run this in a checkout (replay works anywhere)", module, dir)
 		}
 		at = up
 	}

@@ -12,6 +12,7 @@ import (
 	"allocfuzz/corpus/bugs"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/exam"
+	"allocfuzz/fuzz/input"
 	"allocfuzz/fuzz/overlay"
 	"allocfuzz/impls"
 	"allocfuzz/oracle"
@@ -138,7 +139,7 @@ func hunt(t *testing.T, v *impls.Variant) {
 	pool := [][]byte{seed(t, "aba-interrupt"), seed(t, "preempt-migrate")}
 	seen := map[uint64]bool{}
 	for n := 1; n <= huntMax; n++ {
-		data := fuzz.Mutate(rng, pool[rng.IntN(len(pool))])
+		data := input.Mutate(rng, pool[rng.IntN(len(pool))])
 		before := s.Stats.Points
 		f, err := s.Interrupts(data)
 		if err != nil {
@@ -168,7 +169,7 @@ func seed(t *testing.T, name string) []byte {
 			t.Fatal(err)
 		}
 		p.Machine.SeqBits = 2
-		data, err := fuzz.Encode(p)
+		data, err := input.Encode(p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,19 +10,20 @@ import (
 
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/input"
 )
 
-// Programs generates whole programs as fuzz.Generate makes them under opt, with the schedules that
+// Programs generates whole programs as input.Generate makes them under opt, with the schedules that
 // opt lets through. A failing one is made small by Shrink. Without opt.Lines gopter's size decides
 // how many lines there are, from 1 up.
-func Programs(opt fuzz.GenerateOptions) gopter.Gen {
+func Programs(opt input.GenerateOptions) gopter.Gen {
 	return func(params *gopter.GenParameters) *gopter.GenResult {
 		o := opt
 		if o.Lines <= 0 {
 			o.Lines = max(1, params.MaxSize)
 		}
 		rng := rand.New(rand.NewPCG(params.NextUint64(), params.NextUint64()))
-		return gopter.NewGenResult(fuzz.Generate(rng, o), Shrink)
+		return gopter.NewGenResult(input.Generate(rng, o), Shrink)
 	}
 }
 

@@ -9,13 +9,14 @@ import (
 
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/input"
 	"allocfuzz/fuzz/property"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 )
 
 // silent holds generated programs on every sound subject.
-func silent(t *testing.T, opt fuzz.GenerateOptions, n int) {
+func silent(t *testing.T, opt input.GenerateOptions, n int) {
 	if testing.Short() {
 		n /= 5
 	}
@@ -50,12 +51,12 @@ func failure(res *gopter.TestResult) string {
 }
 
 func TestSilentSequential(t *testing.T) {
-	silent(t, fuzz.GenerateOptions{Decode: fuzz.DecodeOptions{Sequential: true,
+	silent(t, input.GenerateOptions{Decode: input.DecodeOptions{Sequential: true,
 		Budget: 512}}, 400)
 }
 
 func TestSilentInterrupts(t *testing.T) {
-	silent(t, fuzz.GenerateOptions{Decode: fuzz.DecodeOptions{Budget: 512}}, 400)
+	silent(t, input.GenerateOptions{Decode: input.DecodeOptions{Budget: 512}}, 400)
 }
 
 // TestShrinkCandidates: every candidate is a program, none is the one that it came from, and the
@@ -63,7 +64,7 @@ func TestSilentInterrupts(t *testing.T) {
 func TestShrinkCandidates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed(t)), 1))
 	for range 60 {
-		p := fuzz.Generate(rng, fuzz.GenerateOptions{Lines: 1 + rng.IntN(20)})
+		p := input.Generate(rng, input.GenerateOptions{Lines: 1 + rng.IntN(20)})
 		was := p.String()
 		n := 0
 		for next := property.Shrink(p); ; n++ {
@@ -93,7 +94,7 @@ func TestShrinkCandidates(t *testing.T) {
 func TestShrinkEnds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed(t)), 2))
 	for range 20 {
-		p := fuzz.Generate(rng, fuzz.GenerateOptions{Lines: 20})
+		p := input.Generate(rng, input.GenerateOptions{Lines: 20})
 		small, steps := shrinkWhile(p, func(*prog.Program) bool { return true })
 		if small.Lines[0].Verb == prog.Offline && small.Machine.CPUs == 2 {
 			small.Machine.CPUs = 1
@@ -129,7 +130,7 @@ func TestFindsBrokenByProgram(t *testing.T) {
 	const frees = 2
 	s := fuzz.NewSession([]*impls.Variant{twice(lookup(t, "slab-locked"), frees)})
 	defer s.Close()
-	opt := fuzz.GenerateOptions{Lines: 40, Decode: fuzz.DecodeOptions{Sequential: true}}
+	opt := input.GenerateOptions{Lines: 40, Decode: input.DecodeOptions{Sequential: true}}
 	res := property.Silent(s, property.Programs(opt)).Check(parameters(t, 2000))
 	if res.Passed() {
 		t.Fatal("objects handed out twice were not found")

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"allocfuzz/corpus/prog"
-	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/input"
 	"allocfuzz/fuzz/property"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
@@ -38,8 +38,8 @@ func TestRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed(t)), 0x2007))
 	for rt.seen["schedules"] < n {
 		lines := 4 + rng.IntN(14)
-		p := fuzz.Generate(rng, fuzz.GenerateOptions{Lines: lines,
-			Decode: fuzz.DecodeOptions{Budget: 16 << rng.IntN(4)}})
+		p := input.Generate(rng, input.GenerateOptions{Lines: lines,
+			Decode: input.DecodeOptions{Budget: 16 << rng.IntN(4)}})
 		p.Scheds = nil
 		p.Machine.Preempt = prog.Preempt(rng.IntN(3))
 		if compile(t, p).Sequential() && rng.IntN(8) > 0 {

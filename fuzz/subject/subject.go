@@ -31,6 +31,7 @@ import (
 	"testing"
 
 	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/input"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
 	"allocfuzz/impls/golib"
@@ -125,7 +126,7 @@ func seeds() [][]byte {
 	var out [][]byte
 	seen := map[string]bool{}
 	for _, data := range fuzz.Seeds() {
-		p := fuzz.Decode(data, fuzz.Everything)
+		p := input.Decode(data, input.Everything)
 		c, err := oracle.Compile(p)
 		if err == nil && c.Sequential() && len(p.Scheds) == 0 && !seen[string(data)] {
 			seen[string(data)] = true
@@ -134,8 +135,8 @@ func seeds() [][]byte {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range generated {
-		out = append(out, fuzz.GenerateBytes(rng, fuzz.GenerateOptions{Lines: generatedLines,
-			Decode: fuzz.DecodeOptions{Sequential: true}}))
+		out = append(out, input.GenerateBytes(rng, input.GenerateOptions{Lines: generatedLines,
+			Decode: input.DecodeOptions{Sequential: true}}))
 	}
 	return out
 }

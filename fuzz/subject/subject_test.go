@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/input"
 	"allocfuzz/oracle"
 )
 
@@ -100,7 +100,7 @@ func TestSeeds(t *testing.T) {
 		if string(a[i]) != string(b[i]) {
 			t.Fatalf("seed %d is not always the same", i)
 		}
-		p := fuzz.Decode(a[i], fuzz.DecodeOptions{Sequential: true})
+		p := input.Decode(a[i], input.DecodeOptions{Sequential: true})
 		if c, err := oracle.Compile(p); err != nil || len(c.Ctxs) > 0 && !c.Sequential() {
 			t.Errorf("seed %d: %v\n%s", i, err, p)
 		}

@@ -1,4 +1,4 @@
-// Package fuzz makes programs out of bytes and out of generators, and bytes out of programs.
+// Package input makes programs out of bytes and out of generators, and bytes out of programs.
 //
 // An input is a head of 48 bytes (machine, tasks, caches, edits) and records of 8 bytes, each of
 // which says by its first byte what it is:
@@ -19,7 +19,7 @@
 // stands for one structured change of the records behind the head, such as a record copied or a
 // departure put in, made before they are read. An engine that knows only bytes thus makes changes
 // of whole operations by changing one of these bytes.
-package fuzz
+package input
 
 import (
 	"math/bits"

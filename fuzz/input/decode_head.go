@@ -1,4 +1,4 @@
-package fuzz
+package input
 
 import (
 	fuzzheaders "github.com/AdaLogics/go-fuzz-headers"

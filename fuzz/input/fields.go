@@ -1,4 +1,4 @@
-package fuzz
+package input
 
 // fields is the table of the public names of points' fields that a departure record can spell. A
 // name's place in it is its byte, so names are only ever appended, never moved or removed: a

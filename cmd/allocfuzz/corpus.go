@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+
+	"allocfuzz/corpus"
+	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/engine"
+	"allocfuzz/impls"
+	"allocfuzz/oracle"
+)
+
+// corpus replays the committed programs: each on the subjects of the run, and,
+// when nobody named subjects, on those for which it has a schedule. A bug that a
+// program expects is known.
+func (s *session) corpus(ctx context.Context) {
+	r := engine.NewReplayer(oracle.Options{})
+	defer r.Close()
+	files := 0
+	for file := range corpus.All() {
+		if ctx.Err() != nil {
+			return
+		}
+		files++
+		if err := s.committed(r, file); err != nil {
+			s.app.fail(err)
+		}
+	}
+	s.app.sayf("replayed %d committed programs", files)
+}
+
+// committed replays one committed program.
+func (s *session) committed(r *engine.Replayer, file corpus.File) error {
+	p, err := file.Program()
+	if err != nil {
+		return err
+	}
+	subjects := append([]*impls.Variant(nil), s.subjects...)
+	if len(s.flags.pick.names) == 0 {
+		subjects = unique(append(subjects, engine.Owners(p)...))
+	}
+	list, err := r.Program(p, subjects)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if err := s.replayed(&list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replayed takes in what one program showed on one subject, and saves what is not
+// known.
+func (s *session) replayed(r *engine.Replay) error {
+	v := r.Verdict.Subject
+	if _, ok := s.tally[v.Name]; ok {
+		s.tally.Add(v.Name, r.Counts())
+	}
+	if r.Err != nil {
+		return r.Err
+	}
+	for _, f := range r.Findings {
+		if !f.Known {
+			s.app.found()
+		}
+		if !f.Known && f.Title != engine.Missing {
+			file, err := (&fuzz.Failure{Report: r.Report, Variant: v}).Save(s.flags.out)
+			if err != nil {
+				return fileError(file, err)
+			}
+			f.File, f.Command = file, r.Report.Command
+		}
+		s.app.doc.Findings = append(s.app.doc.Findings, f)
+	}
+	return nil
+}

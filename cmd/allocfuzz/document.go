@@ -1,0 +1,176 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/corpus/trace"
+	"allocfuzz/fuzz/engine"
+	"allocfuzz/impls"
+)
+
+// schema is the version of the JSON form. It changes when a name goes or changes
+// its meaning; new names do not change it.
+const schema = 1
+
+// A document is what a command says with --json. Lists are never null.
+type document struct {
+	Schema   int              `json:"schema"`
+	Command  string           `json:"command"`
+	Complete bool             `json:"complete"` // everything asked for was done
+	Subjects []subject        `json:"subjects"`
+	Findings []engine.Finding `json:"findings"`
+	Errors   []failure        `json:"errors"`
+
+	Files        []file                `json:"files,omitempty"`         // replay and fmt
+	Targets      []engine.TargetResult `json:"targets,omitempty"`       // run
+	Out          string                `json:"out,omitempty"`           // run: folder of findings
+	BuildSeconds float64               `json:"build_seconds,omitempty"` // run
+	FuzzSeconds  float64               `json:"fuzz_seconds,omitempty"`  // run
+	Import       *imported             `json:"import,omitempty"`
+}
+
+// A subject describes one subject and what it did.
+type subject struct {
+	Name         string   `json:"name"`
+	Alias        string   `json:"alias"`
+	Row          string   `json:"row"` // of the table of historical designs, "" for others
+	Year         int      `json:"year"`
+	About        string   `json:"about"`
+	Sound        bool     `json:"sound"`
+	Finds        *finds   `json:"finds"` // what an unsound one is found by
+	Axes         []axis   `json:"axes"`
+	Machines     []string `json:"machines"`
+	Capabilities []string `json:"capabilities"`
+	Racy         []racy   `json:"racy"`
+	engine.Counts
+	Share float64 `json:"unsupported_share"`
+}
+
+type finds struct {
+	Step        string `json:"step"`
+	Consequence string `json:"consequence"`
+}
+
+type axis struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+type racy struct {
+	Field  string `json:"field"`
+	Reason string `json:"reason"`
+}
+
+// A file is what happened with one file.
+type file struct {
+	File     string   `json:"file"`
+	Changed  bool     `json:"changed"` // fmt: its text is not canonical
+	Subjects []replay `json:"subjects"`
+}
+
+// A replay is one file on one subject.
+type replay struct {
+	Subject string `json:"subject"`
+	Outcome string `json:"outcome"`  // silent, found, left out, error
+	Title   string `json:"title"`    // of the finding
+	Known   bool   `json:"known"`    // the file says that it must occur
+	LeftOut string `json:"left_out"` // why
+	engine.Counts
+	Repaired int       `json:"repaired"` // departures that did not apply
+	Points   uint64    `json:"points"`
+	Trace    string    `json:"trace"`           // hash, in hexadecimal
+	Walks    [][]point `json:"walks,omitempty"` // with -v: every point of every run
+}
+
+// A point is one point of a run, as a schedule names it.
+type point struct {
+	Line  string `json:"line"`
+	Task  string `json:"task"`
+	CPU   int    `json:"cpu"`
+	Kind  string `json:"kind"`
+	Field string `json:"field"`
+	N     int    `json:"n"`
+}
+
+// A failure is an error. Line and column are 0 when it has no place.
+type failure struct {
+	Message string `json:"message"`
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Hint    string `json:"hint"`
+}
+
+// imported is what an import made.
+type imported struct {
+	Format     string         `json:"format"`
+	Lines      int            `json:"lines"`
+	Operations int            `json:"operations"`
+	Skipped    map[string]int `json:"skipped"`
+	Cut        bool           `json:"cut"`
+	Peak       uint64         `json:"peak_bytes"`
+	Objects    int            `json:"peak_objects"`
+	Pages      int            `json:"pages"`
+	Output     string         `json:"output"`
+}
+
+// write prints the document.
+func (d *document) write(w io.Writer) error {
+	d.Schema = schema
+	if d.Subjects == nil {
+		d.Subjects = []subject{}
+	}
+	if d.Findings == nil {
+		d.Findings = []engine.Finding{}
+	}
+	if d.Errors == nil {
+		d.Errors = []failure{}
+	}
+	if len(d.Errors) > 0 {
+		d.Complete = false
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(d)
+}
+
+// describe is a subject with counts.
+func describe(v *impls.Variant, c *engine.Counts) subject {
+	s := subject{Name: v.Name, Alias: v.Alias, Row: v.Row, Year: v.Year, About: v.About,
+		Sound: v.Sound, Axes: []axis{}, Machines: []string{}, Racy: []racy{},
+		Capabilities: append([]string{}, v.Caps.Names()...)}
+	if !v.Sound {
+		s.Finds = &finds{Step: v.Finds.Step, Consequence: v.Finds.Consequence}
+	}
+	for _, x := range v.Axes {
+		s.Axes = append(s.Axes, axis{x.Name, x.Value})
+	}
+	for _, m := range v.Machines {
+		s.Machines = append(s.Machines, m.String())
+	}
+	for _, f := range v.Racy {
+		s.Racy = append(s.Racy, racy{f.Name(), f.Reason})
+	}
+	if c != nil {
+		s.Counts, s.Share = *c, c.Share()
+	}
+	return s
+}
+
+// errorOf takes an error apart.
+func errorOf(err error) failure {
+	var at *prog.Error
+	if errors.As(err, &at) {
+		return failure{Message: at.Msg, File: at.File, Line: at.Pos.Line, Column: at.Pos.Col,
+			Hint: at.Hint}
+	}
+	var in *trace.Error
+	if errors.As(err, &in) {
+		return failure{Message: err.Error(), File: in.File, Line: in.Line}
+	}
+	return failure{Message: err.Error()}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"allocfuzz/fuzz"
+)
+
+// fakeGo is a go command that builds nothing: what it is asked for is the test
+// binary itself. $FAKE=unbuildable makes it fail.
+func fakeGo() {
+	if os.Getenv("FAKE") == "unbuildable" {
+		fmt.Println("# allocfuzz/impls/slub\nimpls/slub/slab.go:1:1: expected 'package'")
+		os.Exit(1)
+	}
+	for i, arg := range os.Args {
+		if arg != "-o" {
+			continue
+		}
+		self, err := os.Executable()
+		if err == nil {
+			err = os.Symlink(self, os.Args[i+1])
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(0)
+}
+
+// fakeFuzz behaves as a fuzz binary does when what $FAKE says happens.
+func fakeFuzz() {
+	target := ""
+	for _, arg := range os.Args {
+		if name, ok := strings.CutPrefix(arg, "-test.fuzz=^"); ok {
+			target = strings.TrimSuffix(name, "$")
+		}
+	}
+	fmt.Println("fuzz: elapsed: 0s, gathering baseline coverage: 3/3 completed, " +
+		"now fuzzing with 2 workers")
+	fmt.Println("fuzz: elapsed: 1s, execs: 1200 (1200/sec), new interesting: 7 (total: 20)")
+	fakeStats(target)
+	switch os.Getenv("FAKE") {
+	case "found":
+		fakeFinding("long", "cpu0 p = malloc 10\ncpu0 q = malloc 10\n")
+		fakeFinding("short", "cpu0 p = malloc 10\n")
+		fakeInput(target)
+		fail("    TITLE: slub-2008-seq: inuse wrong")
+	case "unsaved":
+		fakeInput(target)
+		fail("TITLE: slub-2008-seq: inuse wrong\n(" + fuzz.NotSaved + ": disk full)")
+	case "interrupted":
+		untilAsked()
+		fakeFinding("short", "cpu0 p = malloc 10\n")
+		fail("interrupted")
+	case "cut":
+		untilAsked()
+		fail("interrupted")
+	case "flake":
+		fail("context deadline exceeded")
+	case "fault":
+		fakeInput(target)
+		fail("panic: allocfuzz: the model is lost")
+	case "hung":
+		fakeInput(target)
+		fail("fuzzing process hung or terminated unexpectedly: exit status 2")
+	case "broken":
+		fail("signal: segmentation fault")
+	}
+	fmt.Println("PASS")
+	os.Exit(0)
+}
+
+func fail(text string) {
+	fmt.Printf("--- FAIL: Fuzz (1.00s)\n%s\nFAIL\n", text)
+	os.Exit(1)
+}
+
+// untilAsked interrupts allocfuzz, as a user does, and returns when it asks this
+// process to end.
+func untilAsked() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, os.Interrupt)
+	parent, err := os.FindProcess(os.Getppid())
+	if err == nil {
+		err = parent.Signal(os.Interrupt)
+	}
+	if err != nil {
+		fail(err.Error())
+	}
+	<-asked
+}
+
+// fakeStats writes counts for every subject that was asked for.
+func fakeStats(target string) {
+	text := "inputs 1200\npoints 600000\ncompared 10\nleftout 2\n"
+	for _, name := range strings.Split(os.Getenv(fuzz.EnvSubjects), ",") {
+		text += "subject " + name + " 1000 50000 500 20 3\n"
+	}
+	write(filepath.Join(os.Getenv(fuzz.EnvStats), target+"-1"), text)
+}
+
+// fakeFinding leaves a finding as a fuzz target does.
+func fakeFinding(name, lines string) {
+	at := filepath.Join(os.Getenv(fuzz.EnvFindings), "slub-2008-seq-inuse-wrong-"+name)
+	write(at+".txt", "TITLE: slub-2008-seq: inuse wrong\nCLASS: structure\n"+
+		"ALSO: slab lost; pages leaked\nIDENTITY: slub-2008-seq: inuse wrong in malloc\n"+
+		"REPLAY: allocfuzz replay --subject slub-2008-seq "+at+".prog\nTRACE: 00\n\nPROGRAM\n")
+	write(at+".prog", "allocfuzz 1\n"+lines)
+}
+
+// fakeInput leaves an input as the fuzz engine does.
+func fakeInput(target string) {
+	dir := filepath.Join("testdata", "fuzz", target)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		fail(err.Error())
+	}
+	write(filepath.Join(dir, "0123456789abcdef"), "go test fuzz v1\n[]byte(\"\\x00\\x01\")\n")
+}
+
+func write(name, text string) {
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+		fail(err.Error())
+	}
+}

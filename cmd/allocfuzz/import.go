@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"allocfuzz/corpus/trace"
+	"allocfuzz/fuzz"
+)
+
+// importFlags are the flags of import.
+type importFlags struct {
+	format, output string
+	limit          int
+	strict, force  bool
+	doc            []string
+}
+
+func (a *app) importCommand() *cobra.Command {
+	var f importFlags
+	formats := strings.Join(trace.Formats(), ", ")
+	c := &cobra.Command{
+		Use:   "import [-o FILE] TRACE",
+		Short: "make a program of a recorded allocation trace",
+		Long: "Make a program of the allocations that a real program made. Formats:\n" +
+			formats + ". What a program cannot hold is left out; what and how often is\n" +
+			"said on standard error.",
+		Example: "  allocfuzz import -o ls.prog ls.mtrace\n" +
+			"  allocfuzz import --format mtrace --limit 10000 - < ls.mtrace",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("expected one trace, got %d; see %s --help", len(args),
+					cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a.begin(cmd)
+			return a.importTrace(args[0], f)
+		},
+	}
+	c.Flags().StringVar(&f.format, "format", "", "format of the trace: "+formats+
+		" (default: told by its first bytes)")
+	c.Flags().StringVarP(&f.output, "output", "o", "",
+		"file for the program (default: standard output)")
+	c.Flags().BoolVar(&f.force, "force", false, "replace an output that exists")
+	c.Flags().IntVar(&f.limit, "limit", 0, "end after so many operations (default: no limit)")
+	c.Flags().BoolVar(&f.strict, "strict", false,
+		"make an error of lines that the format does not have")
+	c.Flags().StringArrayVar(&f.doc, "doc", nil, "line of the comment on top; may be given again")
+	must(c.RegisterFlagCompletionFunc("format", completeList(trace.Formats)))
+	return c
+}
+
+// importTrace imports one trace.
+func (a *app) importTrace(file string, f importFlags) error {
+	if f.limit < 0 {
+		return fmt.Errorf("--limit %d: expected a number of operations above 0", f.limit)
+	}
+	if err := mayWrite(f.output, f.force); err != nil {
+		return err
+	}
+	in, name, err := a.open(file, "TRACE")
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	opt := trace.Options{File: name, Strict: f.strict, Limit: f.limit, Doc: f.doc}
+	var res trace.Result
+	write := func(w io.Writer) error {
+		b := bufio.NewWriterSize(w, 1<<16)
+		var err error
+		if res, err = trace.Write(b, f.format, in, opt); err != nil {
+			return err
+		}
+		return b.Flush()
+	}
+	if f.output != "" {
+		err = fuzz.WriteFile(f.output, write)
+	} else if a.json {
+		err = write(io.Discard)
+	} else {
+		err = write(a.out)
+	}
+	if err != nil {
+		return importError(f.output, err)
+	}
+	a.imported(&res, f.output)
+	return nil
+}
+
+// importError names the output in an error of the file system.
+func importError(output string, err error) error {
+	if _, ok := err.(*trace.Error); ok || output == "" {
+		return err
+	}
+	return fileError(output, err)
+}
+
+// mayWrite refuses an output that would overwrite something.
+func mayWrite(output string, force bool) error {
+	info, err := os.Stat(output)
+	if output == "" || err != nil {
+		return nil
+	}
+	if info.IsDir() {
+		return fmt.Errorf("%s: is a directory; name a file in it with -o", output)
+	}
+	if info.Mode().IsRegular() && !force {
+		return fmt.Errorf("%s: exists already; choose another name or give --force", output)
+	}
+	return nil
+}
+
+// imported tells what was made and what was left out.
+func (a *app) imported(res *trace.Result, output string) {
+	i := &imported{Format: res.Format, Lines: res.Lines, Operations: res.Operations, Cut: res.Cut,
+		Skipped: map[string]int{}, Peak: res.PeakBytes, Objects: res.PeakObjects, Pages: res.Pages,
+		Output: output}
+	a.doc.Import = i
+	a.sayf("%d operations from %d lines of format %s", res.Operations, res.Lines, res.Format)
+	a.sayf("live at most: %d objects, %d bytes; machine of %d pages", res.PeakObjects,
+		res.PeakBytes, res.Pages)
+	for why, n := range res.Skipped {
+		if n == 0 {
+			continue
+		}
+		i.Skipped[trace.Skip(why).String()] = n
+		if trace.Skip(why) != trace.Mark {
+			a.sayf("left out or changed: %d %s", n, trace.Skip(why))
+		}
+	}
+	for _, w := range res.Warnings {
+		if w.Line > 0 {
+			a.sayf("line %d: %s", w.Line, w.Text)
+		} else {
+			a.sayf("%s", w.Text)
+		}
+	}
+	if res.WarningsMore > 0 {
+		a.sayf("… and %d more", res.WarningsMore)
+	}
+	if res.Cut {
+		a.sayf("the limit ended the import before the trace ended")
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz/engine"
+	"allocfuzz/impls"
+	"allocfuzz/oracle"
+)
+
+// A batch is what a replay of several files has in common.
+type batch struct {
+	replayer *engine.Replayer
+	subjects []*impls.Variant
+	tally    engine.Tally
+	verbose  bool
+}
+
+// replayFile replays one file on every subject and tells what came of it.
+func (a *app) replayFile(name string, b *batch) error {
+	p, err := a.program(name)
+	if err != nil {
+		return err
+	}
+	list, err := b.replayer.Program(p, b.subjects)
+	if err != nil {
+		return err
+	}
+	f := file{File: filepath.ToSlash(p.File), Subjects: []replay{}}
+	for i := range list {
+		r := &list[i]
+		b.tally.Add(r.Verdict.Subject.Name, r.Counts())
+		if len(r.Findings) > 0 {
+			a.found()
+			a.doc.Findings = append(a.doc.Findings, r.Findings...)
+		}
+		if r.Err != nil {
+			a.fail(r.Err)
+		}
+		f.Subjects = append(f.Subjects, replayOf(r))
+	}
+	if b.verbose {
+		err = a.walkFile(p, b, &f)
+	}
+	a.doc.Files = append(a.doc.Files, f)
+	if !a.json {
+		a.tellFile(p, b, list)
+	}
+	return err
+}
+
+// The outcomes of a replay.
+const (
+	silent  = "silent"
+	found   = "found"
+	leftOut = "left out"
+	failed  = "error"
+)
+
+// replayOf is the JSON form of a replay.
+func replayOf(r *engine.Replay) replay {
+	v := r.Verdict
+	out := replay{Subject: v.Subject.Name, Outcome: silent, Counts: r.Counts(),
+		Repaired: v.Repaired, Points: v.Steps, LeftOut: v.Left,
+		Trace: fmt.Sprintf("%016x", v.Hash)}
+	switch {
+	case r.Err != nil:
+		out.Outcome = failed
+	case v.Left != "":
+		out.Outcome, out.Trace = leftOut, ""
+	case len(r.Findings) > 0:
+		out.Outcome, out.Title = found, r.Findings[0].Title
+		out.Known = r.Findings[0].Known
+	}
+	return out
+}
+
+// walkFile lists the points of every run of a file.
+func (a *app) walkFile(p *prog.Program, b *batch, f *file) error {
+	c, err := oracle.Compile(p)
+	if err != nil {
+		return err
+	}
+	for i, v := range b.subjects {
+		if f.Subjects[i].Outcome == leftOut {
+			continue
+		}
+		for _, s := range walks(p, v) {
+			points, err := walk(b.replayer, c, v, s)
+			if err != nil {
+				return err
+			}
+			f.Subjects[i].Walks = append(f.Subjects[i].Walks, points)
+			if !a.json {
+				a.printWalk(v, s, points)
+			}
+		}
+	}
+	return nil
+}
+
+// tellFile prints a file's table and the reports of what was found in it.
+func (a *app) tellFile(p *prog.Program, b *batch, list []engine.Replay) {
+	fmt.Fprintf(a.out, "%s\n", p.File)
+	t := a.newTable("subject", "outcome", "operations", "unsupported", "repaired")
+	t.SetColumnConfigs(numbers("operations", "unsupported", "repaired"))
+	for i := range list {
+		t.AppendRow(replayRow(&list[i]))
+	}
+	t.Render()
+	a.adviseOwners(p, b)
+	for i := range list {
+		if rep := list[i].Report; rep != nil {
+			fmt.Fprintln(a.out)
+			_ = rep.Text(a.out) // a failure to write stays and is told at the end
+		}
+	}
+	fmt.Fprintln(a.out)
+	_ = a.out.Flush()
+}
+
+// numbers aligns columns to the right.
+func numbers(columns ...string) []table.ColumnConfig {
+	var out []table.ColumnConfig
+	for _, c := range columns {
+		out = append(out, table.ColumnConfig{Name: c, Align: text.AlignRight,
+			AlignHeader: text.AlignRight})
+	}
+	return out
+}
+
+// replayRow is one subject's row in the table of a file.
+func replayRow(r *engine.Replay) table.Row {
+	v := r.Verdict
+	switch {
+	case r.Err != nil:
+		return table.Row{v.Subject.Name, "error: see above", "", "", ""}
+	case v.Left != "":
+		return table.Row{v.Subject.Name, "left out: " + v.Left, "", "", ""}
+	}
+	outcome := silent
+	if len(r.Findings) > 0 {
+		outcome = r.Findings[0].Title
+		if r.Findings[0].Known {
+			outcome += " (expected)"
+		}
+		if v.Missing() {
+			outcome += ": " + v.Expected
+		}
+	}
+	c := r.Counts()
+	return table.Row{v.Subject.Name, outcome, c.Operations, share(&c), v.Repaired}
+}
+
+// share is the part of the operations that was not supported.
+func share(c *engine.Counts) string { return fmt.Sprintf("%.1f %%", 100*c.Share()) }
+
+// adviseOwners says which subjects a program has a block for that did not run.
+func (a *app) adviseOwners(p *prog.Program, b *batch) {
+	for _, v := range engine.Owners(p) {
+		ran := false
+		for _, s := range b.subjects {
+			ran = ran || s == v
+		}
+		if !ran {
+			a.sayf("%s: its schedule for %s was not run there: add --subject %[2]s", p.File, v.Name)
+		}
+	}
+}
+
+// summary prints what every subject did over all files.
+func (a *app) summary(subjects []*impls.Variant, tally engine.Tally) {
+	t := a.newTable("subject", "programs", "operations", "unsupported", "refused")
+	t.SetColumnConfigs(numbers("programs", "operations", "unsupported", "refused"))
+	for _, v := range subjects {
+		c := tally[v.Name]
+		t.AppendRow(table.Row{v.Name, c.Programs, c.Operations, share(c), c.Refused})
+	}
+	t.Render()
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"allocfuzz/fuzz/engine"
+	"allocfuzz/impls/fault"
+	"allocfuzz/oracle"
+)
+
+// replayFlags are the flags of replay.
+type replayFlags struct {
+	pick    selection
+	checks  string
+	verbose bool
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	var f replayFlags
+	c := &cobra.Command{
+		Use:   "replay FILE…",
+		Short: "run programs and judge what the subjects do",
+		Long: "Run programs on subjects, in line order and under their written schedules, and\n" +
+			"tell what was found: a table of subjects for each file, then a report for each\n" +
+			"finding. The exit status is 1 when anything was found, expected or not, and\n" +
+			"when a bug that a schedule block expects did not occur on its subject.",
+		Example: "  allocfuzz replay --subject slub-2008-cmpxchg corpus/regress/*.prog\n" +
+			"  allocfuzz replay --unsound corpus/regress/*.prog\n" +
+			"  allocfuzz replay -v --checks=-step,-structure new.prog\n" +
+			"  allocfuzz replay --json - < new.prog",
+		Args:              needFiles,
+		ValidArgsFunction: completePrograms,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			a.begin(cmd)
+			return a.replay(files, f)
+		},
+	}
+	f.pick.flags(c)
+	c.Flags().StringVar(&f.checks, "checks", "", "rules to switch off, as in -step,-structure, or "+
+		"the only ones to apply, as in ownership,contents; rules: "+strings.Join(ruleNames(), ", "))
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print every point of the runs")
+	must(c.RegisterFlagCompletionFunc("checks", completeList(checkWords)))
+	return c
+}
+
+func ruleNames() []string {
+	var names []string
+	for _, r := range fault.Rules() {
+		names = append(names, r.String())
+	}
+	return names
+}
+
+// checkWords are the words of --checks.
+func checkWords() []string {
+	words := ruleNames()
+	for _, n := range ruleNames() {
+		words = append(words, "-"+n)
+	}
+	return words
+}
+
+// parseChecks reads the value of --checks.
+func parseChecks(list string) (oracle.Checks, error) {
+	if list == "" {
+		return oracle.AllChecks, nil
+	}
+	off, only := oracle.AllChecks, oracle.Checks(0)
+	words := strings.Split(list, ",")
+	for _, w := range words {
+		name, minus := strings.CutPrefix(strings.TrimSpace(w), "-")
+		r, ok := fault.RuleNamed(name)
+		if !ok {
+			return 0, fmt.Errorf("--checks: no rule %q: expected one of %s, with - in front "+
+				"to switch it off", name, strings.Join(ruleNames(), ", "))
+		}
+		if minus != strings.HasPrefix(words[0], "-") {
+			return 0, fmt.Errorf("--checks=%s: expected rules to switch off or the only ones "+
+				"to apply, not both", list)
+		}
+		if minus {
+			off = off.Without(r)
+		} else {
+			only |= 1 << r
+		}
+	}
+	if only != 0 {
+		return only, nil
+	}
+	return off, nil
+}
+
+// replay replays files, one after the other: one that cannot be used does not keep
+// the others from running.
+func (a *app) replay(files []string, f replayFlags) error {
+	subjects, err := f.pick.subjects()
+	if err != nil {
+		return err
+	}
+	checks, err := parseChecks(f.checks)
+	if err != nil {
+		return err
+	}
+	r := engine.NewReplayer(oracle.Options{Checks: checks})
+	defer r.Close()
+	if f.checks != "" {
+		r.Flags = " --checks=" + f.checks
+	}
+	ctx, done := interruptible()
+	defer done()
+	b := &batch{replayer: r, subjects: subjects, tally: engine.NewTally(subjects),
+		verbose: f.verbose}
+	for _, name := range files {
+		if ctx.Err() != nil {
+			a.interrupted()
+			break
+		}
+		if err := a.replayFile(name, b); err != nil {
+			a.fail(err)
+		}
+	}
+	for _, v := range subjects {
+		a.doc.Subjects = append(a.doc.Subjects, describe(v, b.tally[v.Name]))
+	}
+	if !a.json && len(a.doc.Files) > 1 {
+		a.summary(subjects, b.tally)
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz/engine"
+	"allocfuzz/impls"
+	"allocfuzz/oracle"
+)
+
+// walks are the runs of a program on a subject whose points -v shows: as they are
+// judged, under the subject's own block, or in line order and then under the first
+// block.
+func walks(p *prog.Program, v *impls.Variant) []*prog.Sched {
+	for i := range p.Scheds {
+		if s := &p.Scheds[i]; s.Subject != "" && (s.Subject == v.Name || s.Subject == v.Alias) {
+			return []*prog.Sched{s}
+		}
+	}
+	if len(p.Scheds) > 0 {
+		return []*prog.Sched{nil, &p.Scheds[0]}
+	}
+	return []*prog.Sched{nil}
+}
+
+// walk lists the points of one run, spelled so that they can be copied into a
+// schedule.
+func walk(r *engine.Replayer, c *oracle.Compiled, v *impls.Variant, s *prog.Sched) ([]point,
+	error) {
+	res, err := r.Runner().Points(c, v, s, r.Options)
+	if err == nil {
+		err = res.Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	index := prog.NewIndex(c.Prog)
+	out := make([]point, 0, len(res.Trace))
+	for i := range res.Trace {
+		t := &res.Trace[i]
+		p := point{Task: t.Where.Task, CPU: t.Where.CPU, Kind: t.Kind.String(), N: t.N}
+		if t.Field != nil {
+			p.Field = t.Field.Name()
+		}
+		if n := t.Where.Line; n >= 0 && n < len(c.Lines) {
+			src := c.Lines[n].Src
+			p.Line = spell(index, src)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// spell names a line as an anchor does; a line that has no such name yet, because
+// it needs a label, by its whole text.
+func spell(index *prog.Index, l *prog.Line) string {
+	ref, ok := index.Ref(l)
+	switch {
+	case !ok:
+		return string(prog.AppendLine(nil, l))
+	case l.Ctx.IsIRQ():
+		return l.Ctx.String() + "/" + ref.String()
+	}
+	return ref.String()
+}
+
+// printWalk prints points in columns.
+func (a *app) printWalk(v *impls.Variant, s *prog.Sched, points []point) {
+	how := "in line order"
+	if s != nil {
+		how = fmt.Sprintf("under the schedule of line %d", s.Pos.Line)
+	}
+	fmt.Fprintf(a.out, "\n%s, %s: %d points\n", v.Name, how, len(points))
+	for i := range points {
+		p := &points[i]
+		fmt.Fprintf(a.out, "  %6d  cpu%d  %-10s  %s %s %s %d\n", i+1, p.CPU, p.Task, p.Line, p.Kind,
+			p.Field, p.N)
+	}
+}

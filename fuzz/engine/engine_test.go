@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz"
+	"allocfuzz/impls"
+	"allocfuzz/oracle"
+)
+
+// write puts a file into a folder and returns its name.
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	at := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(at), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func TestFindRoot(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "src/go.mod", "// sources\nmodule allocfuzz // here\n\ngo 1.26\n")
+	write(t, dir, "src/fuzz/example/go.mod", "module example.com/mine\n")
+	write(t, dir, "other/go.mod", "module allocfuzzer\n")
+	for from, want := range map[string]string{"src": "src", "src/fuzz": "src",
+		"src/fuzz/example": "src", "other": ""} {
+		got, err := FindRoot(filepath.Join(dir, from))
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), "module allocfuzz") {
+				t.Errorf("from %s: got %q, error %v; want one that names it", from, got, err)
+			}
+			continue
+		}
+		if err != nil || got != filepath.Join(dir, want) {
+			t.Errorf("from %s: got %q, error %v; want %s", from, got, err, want)
+		}
+	}
+}
+
+func TestNoToolchain(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	b := Build{Root: ".", Dir: t.TempDir(), Log: t.Logf}
+	if _, _, err := b.Run(context.Background()); err == nil ||
+		!strings.Contains(err.Error(), "no go command in PATH") {
+		t.Errorf("got error %v", err)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	root, err := FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Targets(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := SelectTargets(all, []string{"interrupts", "FuzzSequential", "FuzzInterrupts"})
+	want := []string{"FuzzInterrupts", "FuzzSequential"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v, targets (-want +got):\n%s", err, diff)
+	}
+	if _, err := SelectTargets(all, []string{"Fuzz"}); err == nil {
+		t.Error("a target without a name was found")
+	}
+	if _, err := Targets(t.TempDir()); err == nil {
+		t.Error("targets were found in an empty folder")
+	}
+}
+
+func TestLines(t *testing.T) {
+	var got []string
+	w := &lines{each: func(l string) { got = append(got, l) }}
+	for _, part := range []string{"on", "e\ntw", "o\r\n", "\n", "three"} {
+		if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
+			t.Fatalf("wrote %d of %d, error %v", n, len(part), err)
+		}
+	}
+	w.end()
+	w.end()
+	if diff := cmp.Diff([]string{"one", "two", "", "three"}, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+func TestTail(t *testing.T) {
+	var tl tail
+	long := strings.Repeat("x", tailMax/4)
+	for range 10 {
+		tl.add(long)
+	}
+	tl.add("last")
+	if n := len(tl.lines); n != 4 || tl.lines[n-1] != "last" || tl.bytes > tailMax {
+		t.Errorf("%d lines of %d bytes", n, tl.bytes)
+	}
+}
+
+func TestReadInput(t *testing.T) {
+	dir := t.TempDir()
+	good := write(t, dir, "good", "go test fuzz v1\n[]byte(\"a\\x00\\\"\\n\")\n")
+	if got, err := readInput(good); string(got) != "a\x00\"\n" || err != nil {
+		t.Errorf("got %q, error %v", got, err)
+	}
+	for _, text := range []string{"", "go test fuzz v1\n", "go test fuzz v1\nint(3)\n",
+		"go test fuzz v2\n[]byte(\"a\")\n", "go test fuzz v1\n[]byte(\"a)\n"} {
+		if got, err := readInput(write(t, dir, "bad", text)); err == nil {
+			t.Errorf("%q is the input %q", text, got)
+		}
+	}
+}
+
+func TestReadStats(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "A-1", "inputs 5\npoints 70\ncompared 1\nleftout 2\nsubject a 1 20 3 4 5\n"+
+		"subject b 1 1 1 1 1\n")
+	write(t, dir, "A-2", "inputs 6\npoints 80\nsubject a 2 30 4 5 6\nwhatever\nsubject\n")
+	write(t, dir, ".A-3.tmp", "inputs 600\n")
+	got := readStats(dir)
+	want := Tally{"a": {Programs: 3, Operations: 50, Unsupported: 7, Skipped: 9, Refused: 11},
+		"b": {Programs: 1, Operations: 1, Unsupported: 1, Skipped: 1, Refused: 1}}
+	if diff := cmp.Diff(want, got.tally); diff != "" || got.inputs != 11 || got.points != 150 {
+		t.Errorf("inputs %d, points %d, subjects (-want +got):\n%s", got.inputs, got.points, diff)
+	}
+	if s := want["a"].Share(); s != 0.14 {
+		t.Errorf("share %v, want 0.14", s)
+	}
+}
+
+// TestStatsForm reads what a fuzz target really writes, and the finding that it
+// really saves.
+func TestStatsForm(t *testing.T) {
+	out, counts := t.TempDir(), t.TempDir()
+	t.Setenv(fuzz.EnvSubjects, "slab-2001-threelists,slub-2008-seq")
+	t.Setenv(fuzz.EnvStats, counts)
+	t.Setenv(fuzz.EnvFindings, out)
+	fuzz.FuzzSequential.Run(t, make([]byte, 200))
+	s := readStats(counts)
+	if s.inputs != 1 || s.points == 0 || s.tally["slub-2008-seq"].Programs != 1 {
+		t.Errorf("inputs %d, points %d, subjects %v", s.inputs, s.points, s.tally)
+	}
+}
+
+// unsound is the regression that the plain exchange is found by.
+func unsound(t *testing.T) (*prog.Program, []*impls.Variant) {
+	t.Helper()
+	const name = "../../corpus/regress/slub-2008-cmpxchg-aba.prog"
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := prog.Parse(name, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, Owners(p)
+}
+
+// TestGather saves real findings and reads them back: the smallest program of each
+// identity stays, what was there before is not looked at.
+func TestGather(t *testing.T) {
+	p, owners := unsound(t)
+	if len(owners) != 1 || owners[0].Name != "slub-2008-cmpxchg" {
+		t.Fatalf("owners %v", owners)
+	}
+	r := NewReplayer(oracle.Options{})
+	defer r.Close()
+	list, err := r.Program(p, owners)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	save := func(p *prog.Program) string {
+		rep := *list[0].Report
+		rep.Program = p
+		file, err := (&fuzz.Failure{Report: &rep, Variant: owners[0]}).Save(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	small := *list[0].Report.Program
+	large := small
+	large.Doc = append([]string{"# A larger one."}, small.Doc...)
+	old := save(&large)
+	before := reports(dir)
+	large.Doc = append([]string{"# Another."}, large.Doc...)
+	gone, kept := save(&large), save(&small)
+
+	got, err := gather(dir, before)
+	if err != nil || len(got) != 1 {
+		t.Fatalf("gathered %v, error %v; want one", got, err)
+	}
+	want := list[0].Findings[0]
+	want.File, want.Report, want.Place, want.Known = kept, strings.TrimSuffix(kept, "prog")+"txt",
+		"", false
+	want.Command = "allocfuzz replay --subject slub-2008-cmpxchg " + kept
+	if diff := cmp.Diff(want, got[0]); diff != "" {
+		t.Errorf("finding (-want +got):\n%s", diff)
+	}
+	for name, there := range map[string]bool{old: true, gone: false, kept: true} {
+		if _, err := os.Stat(name); (err == nil) != there {
+			t.Errorf("%s: there %v, want %v", name, err == nil, there)
+		}
+	}
+}
+
+func TestEnding(t *testing.T) {
+	failed := errors.New("exit status 1")
+	input := []string{write(t, t.TempDir(), "in", "go test fuzz v1\n[]byte(\"\")\n")}
+	for _, c := range []struct {
+		name   string
+		e      ending
+		again  bool
+		fault  string
+		flakes int
+		found  int
+	}{
+		{"clean", ending{}, false, "", 0, 0},
+		{"found", ending{failure: failed, inputs: input, fresh: make([]Finding, 1)},
+			true, "", 0, 0},
+		{"found again", ending{failure: failed, inputs: input, output: []string{"TITLE: a: b"}},
+			false, "", 0, 0},
+		{"flake", ending{failure: failed, output: []string{"x: context deadline exceeded"}},
+			true, "", 1, 0},
+		{"fault", ending{failure: failed, inputs: input, output: []string{"t.go:1: allocfuzz: a"}},
+			false, "a fault of allocfuzz", 0, 0},
+		{"harness without input", ending{failure: failed, output: []string{"panic: allocfuzz: no"}},
+			false, "a fault of allocfuzz", 0, 0},
+		{"hung", ending{failure: failed, inputs: input, output: []string{"fuzzing process " +
+			"hung or terminated unexpectedly: exit status 2"}}, true, "", 0, 1},
+		{"other failure", ending{failure: failed, inputs: input}, false, "without a finding", 0, 0},
+		{"interrupted", ending{failure: failed, interrupted: true}, false, "", 0, 0},
+		{"overrun", ending{failure: failed, overrun: true}, false, "did not end in time", 0, 0},
+		{"broken", ending{failure: failed}, false, "exit status 1", 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &targetRun{job: &Job{Out: t.TempDir(), Log: t.Logf, met: map[string]string{}},
+				name: "FuzzSequential", res: &Result{}}
+			again, err := r.ended(&c.e)
+			if again != c.again || (err == nil) != (c.fault == "") ||
+				err != nil && !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("again %v, error %v; want %v and %q", again, err, c.again, c.fault)
+			}
+			if r.sum.Flakes != c.flakes || len(r.res.Findings) != c.found {
+				t.Errorf("%d flakes, findings %v", r.sum.Flakes, r.res.Findings)
+			}
+		})
+	}
+}
+
+// TestReplayStated: an outcome that the program states and that does not come is a
+// finding with its history.
+func TestReplayStated(t *testing.T) {
+	p, err := prog.ParseString("allocfuzz 1\ncpu0 p = malloc 10 => ok\ncpu0 free p => skipped\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReplayer(oracle.Options{})
+	defer r.Close()
+	list, err := r.Program(p, fuzz.Sound()[:2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		f := list[i].Findings
+		if len(f) != 1 || f[0].Title != "outcomes differ" || list[i].Report == nil ||
+			len(list[i].Report.History) != 2 {
+			t.Errorf("%s: %v", list[i].Verdict.Subject.Name, f)
+		}
+	}
+}
+
+// TestReplayDifference: a subject whose events differ from the first one's is found,
+// with the difference as evidence.
+func TestReplayDifference(t *testing.T) {
+	p, err := prog.ParseString("allocfuzz 1\ncpu0 p = malloc 10\ncpu0 free p\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := oracle.Compile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReplayer(oracle.Options{})
+	defer r.Close()
+	list := make([]Replay, 3)
+	for i, v := range fuzz.Sound()[:3] {
+		if list[i].Verdict, err = r.runner.Judge(c, v, r.Options); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list[2].Verdict.Events[1].Op = 0
+	r.compare(c, list)
+	for i := range list {
+		r.tell(c, &list[i])
+		if found := len(list[i].Findings); found != i/2 {
+			t.Errorf("%s: %d findings, want %d", list[i].Verdict.Subject.Name, found, i/2)
+		}
+	}
+	if f := list[2].Report.Finding; !strings.Contains(f.Fault.Detail, "ran line 0") {
+		t.Errorf("evidence: %v", f.Fault)
+	}
+}
