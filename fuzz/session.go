@@ -37,7 +37,8 @@ type Stats struct {
 // NewSession makes a session for subjects.
 func NewSession(subjects []*impls.Variant) *Session {
 	s := &Session{Subjects: subjects, runner: oracle.NewRunner(), replay: sched.NewReplay(0, nil),
-		Stats: Stats{Programs: make([]int, len(subjects)), Counts: make([]oracle.Counts, len(subjects))}}
+		Stats: Stats{Programs: make([]int, len(subjects)),
+			Counts: make([]oracle.Counts, len(subjects))}}
 	s.points = make([]sched.Points, len(subjects))
 	for i := range s.points {
 		s.points[i] = sched.Points{}

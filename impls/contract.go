@@ -44,7 +44,8 @@ const (
 	nCaps        = iota
 )
 
-var capNames = [nCaps]string{"objects", "sizes", "pages", "zero", "align", "zero-align", "realloc", "usable",
+var capNames = [nCaps]string{"objects", "sizes", "pages", "zero", "align", "zero-align",
+	"realloc", "usable",
 	"freesized", "bulk", "ctor", "shrink", "destroy", "drain", "debug", "irq", "smp", "reuse-lifo"}
 
 // Names lists the capabilities in order.

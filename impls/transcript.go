@@ -67,7 +67,8 @@ const (
 	Died        // the subject's process ended during it
 )
 
-var outcomeNames = [...]string{"ok", "enomem", "unsupported", "skipped", "refused", "report", "died"}
+var outcomeNames = [...]string{"ok", "enomem", "unsupported", "skipped", "refused", "report",
+	"died"}
 
 // String gives the spelling of programs.
 func (o Outcome) String() string { return outcomeNames[o] }

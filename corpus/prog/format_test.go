@@ -176,7 +176,8 @@ at l2 end - 1: cpu0
 
 // TestRefFor demands a spelling for every operation that finds it again.
 func TestRefFor(t *testing.T) {
-	p, err := ParseString(objs + "cpu0 a = alloc c\ncpu0 repeat 2 {\ncpu0 drain\ncpu0 free c a\n}\n" +
+	p, err := ParseString(objs +
+		"cpu0 a = alloc c\ncpu0 repeat 2 {\ncpu0 drain\ncpu0 free c a\n}\n" +
 		"cpu0 freebulk c a\ncpu0 x,y = allocbulk c\ncpu0 shrink c\n")
 	if err != nil {
 		t.Fatal(err)

@@ -256,14 +256,13 @@ func (r *Reader) operands(x *lexer, l *Line, op *Op) *Error {
 			return nil
 		case isNameStart(c):
 			word := x.name()
-			if x.peek() == '=' && !x.atArrow() {
-				x.i++
-				if e := r.lineOption(x, l, op, at); e != nil {
-					return e
-				}
+			option, e := r.mayOption(x, l, op, at)
+			switch {
+			case e != nil:
+				return e
+			case option:
 				continue
-			}
-			if len(nums) > 0 {
+			case len(nums) > 0:
 				return shape(op, "name %s after a number", word).at(x.pos(at))
 			}
 			names = append(names, word)
@@ -296,6 +295,15 @@ func (r *Reader) assign(l *Line, op *Op, names []string) {
 		r.at.cache, r.at.slots = r.at.slots[0], r.at.slots[1:]
 	}
 	l.Slots = r.arena.strings(names)
+}
+
+// mayOption reads the rest of key=value when the word just read, from at, is a key.
+func (r *Reader) mayOption(x *lexer, l *Line, op *Op, at int) (option bool, e *Error) {
+	if x.peek() != '=' || x.atArrow() {
+		return false, nil
+	}
+	x.i++
+	return true, r.lineOption(x, l, op, at)
 }
 
 // lineOption reads one key=value of a line, the next byte being the one after "=".

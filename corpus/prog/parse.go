@@ -202,15 +202,22 @@ func handlers(p *Program) []problem {
 	for i := range p.Scheds {
 		for j := range p.Scheds[i].Departures {
 			d := &p.Scheds[i].Departures[j]
-			for _, a := range d.Actions {
-				if e := checkAction(a, &p.Machine, known); e != nil {
-					out = append(out, problem{err: e.at(d.Pos), sched: i, dep: j})
-					break
-				}
+			if e := checkActions(d, &p.Machine, known); e != nil {
+				out = append(out, problem{err: e.at(d.Pos), sched: i, dep: j})
 			}
 		}
 	}
 	return out
+}
+
+// checkActions returns what is wrong with the first bad action of a departure.
+func checkActions(d *Departure, m *Machine, known map[Ctx]bool) *Error {
+	for _, a := range d.Actions {
+		if e := checkAction(a, m, known); e != nil {
+			return e
+		}
+	}
+	return nil
 }
 
 // contexts returns the declared tasks and the handlers that have lines.

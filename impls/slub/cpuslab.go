@@ -2,12 +2,14 @@ package slub
 
 import "allocfuzz/impls/machine"
 
-// The fields of what belongs to one CPU. The slow paths and the fast paths that
-// disable interrupts touch them under that guard; the others as per-CPU words.
+// The fields of what belongs to one CPU. Where every path disables interrupts they
+// are guarded by that (off…); where a fast path leaves them on, per-CPU words.
 var (
 	cpuFreelist = machine.PerCPU("cpu_slab", "freelist")
 	cpuPage     = machine.PerCPU("cpu_slab", "page")
-	cpuPartial  = machine.PerCPU("cpu_slab", "partial")
+	offFreelist = machine.Guarded("cpu_slab", "freelist")
+	offPage     = machine.Guarded("cpu_slab", "page")
+	offPartial  = machine.Guarded("cpu_slab", "partial")
 	cpuBase     = machine.Racy("cpu_slab", "base",
 		"read beside the freelist word, which is read again to see whether the two belong together")
 )

@@ -31,8 +31,8 @@ type fastPath interface {
 type irqSave struct{}
 
 func (irqSave) init(_ *machine.Machine, s *cpuSlab) {
-	s.freelist.guard(cpuFreelist, s.off, endMark)
-	s.page.guard(cpuPage, s.off, none)
+	s.freelist.guard(offFreelist, s.off, endMark)
+	s.page.guard(offPage, s.off, none)
 }
 
 func (irqSave) first(c *machine.Ctx, s *cpuSlab) uint64 { return s.freelist.load(c) }

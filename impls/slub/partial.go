@@ -59,7 +59,7 @@ func (noPartial) flush(*machine.Ctx, *Cache, *cpuSlab) {}
 // node after interrupts are back on, which keeps them off only for a moment.
 type irqSavePartial struct{}
 
-func (irqSavePartial) init(s *cpuSlab) { s.partial.guard(cpuPartial, s.off, none) }
+func (irqSavePartial) init(s *cpuSlab) { s.partial.guard(offPartial, s.off, none) }
 
 func (irqSavePartial) keeps() bool { return true }
 
