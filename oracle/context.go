@@ -113,6 +113,8 @@ func (x *ctxRun) call(c *machine.Ctx, op *impls.Op) {
 	case op.Code == impls.OpRealloc:
 		old = r.exec.Slot(int(op.Slot))
 		r.judge.vacate(old.Addr, old.Size)
+	default:
+		r.judge.begins(&x.ev)
 	}
 	r.exec.Call(c, &x.step)
 	r.exec.End(c, &x.step)
@@ -144,6 +146,7 @@ func (r *Runner) note(ev *impls.Event) {
 	case impls.NoMem, impls.Refused:
 		r.res.Counts.Refused++
 	}
+	r.judge.now++
 	if r.opt.Twice {
 		r.fold(ev)
 	}

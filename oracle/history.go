@@ -22,20 +22,19 @@ const (
 // comes so many times again.
 type row struct {
 	event int
-	fault int // index of the fault that is about it, -1
 	more  int
 	part  int // rows of the part
 }
 
 // history sets events beside the faults that were raised at them. What repeats is
 // folded, and of a long history what is far from every fault is left out.
-func (o *Report) history(p *Compiled, res *Result) {
-	assigned := o.assign(res)
-	rows := fold(res.Events, assigned)
-	keep := o.near(rows)
+func (o *Report) history(p *Compiled, res *Result, j *judge) {
+	at := o.assign(res, j)
+	rows := fold(res.Events, at)
+	keep := near(rows, at)
 	for i := 0; i < len(rows); i++ {
 		if keep[i] {
-			o.History = append(o.History, o.step(p, res, &rows[i]))
+			o.History = append(o.History, o.step(p, res, &rows[i], at))
 			continue
 		}
 		from := i
@@ -44,71 +43,62 @@ func (o *Report) history(p *Compiled, res *Result) {
 		}
 		o.History = append(o.History, Step{Line: fmt.Sprintf("… %d lines left out", i+1-from)})
 	}
-	o.rest(res, assigned)
+	o.rest(res, at)
 }
 
-// rest adds the faults that belong to no event: of an operation that never ended, of
-// a check, of the end.
-func (o *Report) rest(res *Result, assigned []int) {
-	told := map[int]bool{}
-	for _, k := range assigned {
-		told[k] = true
+// raised is the faults by number of the event that they were raised at.
+type raised map[int][]int
+
+// assign finds the event of each fault. Those of the judge know how far the run was:
+// in the middle of an event that was noted next, or, looking at the structure,
+// behind one. Those of the machine know the line only.
+func (o *Report) assign(res *Result, j *judge) raised {
+	at := raised{}
+	own := len(o.Finding.Faults) - len(j.faults)
+	if res.extra {
+		own--
 	}
-	titles := map[fault.Title]bool{}
 	for k := range o.Finding.Faults {
 		f := &o.Finding.Faults[k]
-		if told[k] || titles[f.Title] {
-			continue
-		}
-		titles[f.Title] = true
-		st := Step{Line: "(between lines)", Task: f.Where.Task, Outcome: "-", Model: f.String()}
-		if src := res.line(f.Where.Line); src != nil {
-			st.Line = lineText(src)
-		} else if f.Where.Line >= len(res.Program.Lines) {
-			st.Line = "(end of the program)"
-		}
-		o.History = append(o.History, st)
-	}
-}
-
-// assign finds for every event the fault that was raised at it, -1 for none.
-func (o *Report) assign(res *Result) []int {
-	out := make([]int, len(res.Events))
-	byLine := map[int][]int{}
-	for k := range o.Finding.Faults {
-		n := o.Finding.Faults[k].Where.Line
-		byLine[n] = append(byLine[n], k)
-	}
-	for i := range res.Events {
-		ev := &res.Events[i]
-		out[i] = -1
-		list := byLine[int(ev.Op)]
-		for n, k := range list {
-			if f := &o.Finding.Faults[k]; ev.Addr == 0 || about(f, ev) {
-				out[i] = k
-				byLine[int(ev.Op)] = append(append([]int{}, list[:n]...), list[n+1:]...)
-				break
+		n := -1
+		if own <= k && k < own+len(j.at) {
+			if n = j.at[k-own]; n > 0 && structural(f) {
+				n--
 			}
 		}
+		if n < 0 || n >= len(res.Events) || int(res.Events[n].Op) != f.Where.Line {
+			n = eventOf(res, f)
+		}
+		if n >= 0 {
+			at[n] = append(at[n], k)
+		}
 	}
-	return out
+	return at
 }
 
-// about says whether a fault raised at an event's line is about that event: its
-// evidence names the address, or it names none.
-func about(f *fault.Fault, ev *impls.Event) bool {
-	return !strings.Contains(f.Detail, "0x") ||
-		strings.Contains(f.Detail, fmt.Sprintf("%#x", ev.Addr))
+func structural(f *fault.Fault) bool {
+	e, _ := fault.Lookup(f.Title)
+	return e.Rule == fault.Structure || f.Title == fault.OutsideSlab
+}
+
+// eventOf is the last event of a fault's line, -1 when there is none.
+func eventOf(res *Result, f *fault.Fault) int {
+	for i := len(res.Events) - 1; i >= 0; i-- {
+		if int(res.Events[i].Op) == f.Where.Line {
+			return i
+		}
+	}
+	return -1
 }
 
 // fold turns events into rows. A part that comes again and again, with the same
 // outcomes and addresses and no fault in it, is there once.
-func fold(events []impls.Event, faults []int) []row {
+func fold(events []impls.Event, at raised) []row {
 	var rows []row
 	for i := 0; i < len(events); {
-		part, times := repeated(events, faults, i)
+		part, times := repeated(events, at, i)
 		for k := range part {
-			rows = append(rows, row{event: i + k, fault: faults[i+k]})
+			rows = append(rows, row{event: i + k})
 		}
 		if times > 1 {
 			rows = append(rows, row{more: times - 1, part: part})
@@ -120,11 +110,11 @@ func fold(events []impls.Event, faults []int) []row {
 
 // repeated finds the shortest part at event i that is repeated so often that it is
 // worth folding, and how often it is there; a single event once when there is none.
-func repeated(events []impls.Event, faults []int, i int) (part, times int) {
+func repeated(events []impls.Event, at raised, i int) (part, times int) {
 	for part = 1; part <= periodMax && i+2*part <= len(events); part++ {
 		n := 0
-		for i+part+n < len(events) && faults[i+n] < 0 && faults[i+part+n] < 0 &&
-			alike(&events[i+n], &events[i+part+n]) {
+		for i+part+n < len(events) && alike(&events[i+n], &events[i+part+n]) &&
+			at[i+n] == nil && at[i+part+n] == nil {
 			n++
 		}
 		if times = 1 + n/part; (times-1)*part >= 3 {
@@ -142,7 +132,7 @@ func alike(a, b *impls.Event) bool {
 
 // near marks the rows to be kept: all of a short history, else its beginning, what
 // is around the faults, the first ones first, and its end.
-func (o *Report) near(rows []row) []bool {
+func near(rows []row, at raised) []bool {
 	keep := make([]bool, len(rows))
 	left := rowsMax
 	take := func(from, to int) {
@@ -159,7 +149,7 @@ func (o *Report) near(rows []row) []bool {
 	}
 	take(0, rowsHead)
 	for i := range rows {
-		if rows[i].more == 0 && rows[i].fault >= 0 {
+		if rows[i].more == 0 && at[rows[i].event] != nil {
 			take(i-rowsBefore, i+rowsAfter+1)
 		}
 	}
@@ -168,7 +158,7 @@ func (o *Report) near(rows []row) []bool {
 }
 
 // step writes a row down.
-func (o *Report) step(p *Compiled, res *Result, w *row) Step {
+func (o *Report) step(p *Compiled, res *Result, w *row, at raised) Step {
 	switch {
 	case w.more > 0 && w.part == 1:
 		return Step{Line: fmt.Sprintf("… %d more like it", w.more)}
@@ -180,10 +170,50 @@ func (o *Report) step(p *Compiled, res *Result, w *row) Step {
 	if ev.Op >= 0 {
 		st.Line = lineText(p.Lines[ev.Op].Src)
 	}
-	if w.fault >= 0 {
-		st.Model = o.Finding.Faults[w.fault].String()
+	if list := at[w.event]; list != nil {
+		st.Model = o.wrong(list)
 	}
 	return st
+}
+
+// wrong tells the faults of one event: the first in full, of others the titles.
+func (o *Report) wrong(list []int) string {
+	text := firstLine(o.Finding.Faults[list[0]].String())
+	seen := map[fault.Title]bool{o.Finding.Faults[list[0]].Title: true}
+	for _, k := range list[1:] {
+		if t := o.Finding.Faults[k].Title; !seen[t] {
+			seen[t] = true
+			text += "; also " + string(t)
+		}
+	}
+	return text
+}
+
+// rest adds the faults that belong to no event: of an operation that never ended, of
+// a check, of the end.
+func (o *Report) rest(res *Result, at raised) {
+	told := map[int]bool{}
+	//tidy:maporder a set has no order
+	for _, list := range at {
+		for _, k := range list {
+			told[k] = true
+		}
+	}
+	titles := map[fault.Title]bool{}
+	for k := range o.Finding.Faults {
+		f := &o.Finding.Faults[k]
+		if told[k] || titles[f.Title] {
+			continue
+		}
+		titles[f.Title] = true
+		st := Step{Line: "(between lines)", Task: f.Where.Task, Outcome: "-", Model: f.String()}
+		if src := res.line(f.Where.Line); src != nil {
+			st.Line = lineText(src)
+		} else if f.Where.Line >= len(res.Program.Lines) {
+			st.Line = "(end of the program)"
+		}
+		o.History = append(o.History, st)
+	}
 }
 
 // state writes the snapshot of the subject down, once, when its first fault is

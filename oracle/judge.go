@@ -17,6 +17,8 @@ type judge struct {
 	arena   bool   // the subject lives in the machine's arena
 	checks  Checks
 	faults  []fault.Fault
+	at      []int        // events that were noted when each was raised
+	now     int          // events noted so far
 	where   fault.Where  // used while ctx is nil
 	ctx     *machine.Ctx // whose operation is judged
 	inCache []int        // live objects by slot of cache
@@ -36,7 +38,7 @@ func (j *judge) reset(mem impls.Memory, align uint64, shift uint, checks Checks)
 	}
 	j.mem, j.align, j.checks = mem, align, checks
 	j.live.reset(shift)
-	j.faults = j.faults[:0]
+	j.faults, j.at, j.now = j.faults[:0], j.at[:0], 0
 	j.objects, j.bytes, j.judged = 0, 0, [2]uint64{}
 	j.arena = false
 	j.ctx, j.where, j.inCache = nil, fault.Where{Line: -1, CPU: -1}, j.inCache[:0]
@@ -54,6 +56,7 @@ func (j *judge) fault(t fault.Title, format string, args ...any) {
 	if j.first != nil && len(j.faults) == 0 {
 		j.first()
 	}
+	j.at = append(j.at, j.now)
 	j.faults = append(j.faults, fault.Fault{Title: t, Detail: fmt.Sprintf(format, args...), Where: w})
 }
 
@@ -97,12 +100,21 @@ func (j *judge) cacheCount(i int32) *int {
 	return &j.inCache[i]
 }
 
+// begins notes what the model knows of an operation when it begins: for a destroy
+// the live objects of its cache, as its Size. While it waits for other CPUs the
+// name may come to mean another cache.
+func (j *judge) begins(ev *impls.Event) {
+	if ev.Code == impls.OpDestroy && ev.Cache >= 0 {
+		ev.Size = uint64(*j.cacheCount(ev.Cache))
+	}
+}
+
 // destroyed holds the answer of destroy against the live objects of the cache.
 func (j *judge) destroyed(ev *impls.Event) {
 	if ev.Cache < 0 || ev.Outcome != impls.OK && ev.Outcome != impls.Refused {
 		return
 	}
-	n := *j.cacheCount(ev.Cache)
+	n := ev.Size
 	if (n > 0) != (ev.Outcome == impls.Refused) {
 		j.fault(fault.OutcomesDiffer, "destroy of a cache with %d live objects: %s", n, ev.Outcome)
 	}

@@ -121,6 +121,7 @@ func (r *Runner) judgeTranscript(t *impls.Transcript, s *sent) {
 			r.judge.vacate(ev.Old, sizes[ev.Old])
 			delete(sizes, ev.Old)
 		}
+		r.judge.begins(&ev)
 		r.judge.event(&ev)
 		if ev.Outcome == impls.OK && !play.Frees(ev.Code) && ev.Addr != 0 {
 			sizes[ev.Addr] = ev.Size

@@ -64,7 +64,7 @@ func (r *Runner) Explain(p *Compiled, v *impls.Variant, s *prog.Sched, opt Optio
 		copied.Scheds = []prog.Sched{block}
 	}
 	out.Program = &copied
-	out.history(p, res)
+	out.history(p, res, &r.judge)
 	return out, nil
 }
 
@@ -93,7 +93,8 @@ func (o *Report) Text(w io.Writer) error {
 	if e, ok := fault.Lookup(f.Title); ok {
 		fmt.Fprintf(b, "MEANS: %s\n", e.Means)
 	}
-	fmt.Fprintf(b, "FOUND: %s%s\n", f.Fault.String(), foundAt(f))
+	found, stack, _ := strings.Cut(f.Fault.String(), "\n")
+	fmt.Fprintf(b, "FOUND: %s%s\n", found, foundAt(f))
 	if o.Command != "" {
 		fmt.Fprintf(b, "REPLAY: %s\n", o.Command)
 	}
@@ -105,6 +106,9 @@ func (o *Report) Text(w io.Writer) error {
 		for _, l := range o.State {
 			b.WriteString("  " + l + "\n")
 		}
+	}
+	if stack != "" {
+		b.WriteString("\nSTACK\n" + stack)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -134,6 +138,10 @@ func (o *Report) table(b *strings.Builder) {
 	wl, wo = min(wl, 60), min(wo, 48)
 	fmt.Fprintf(b, "  %-*s  %-*s  model\n", wl, "operation", wo, "outcome")
 	for _, s := range o.History {
+		if s.Outcome == "" {
+			b.WriteString("  " + s.Line + "\n")
+			continue
+		}
 		fmt.Fprintf(b, "  %-*s  %-*s  %s\n", wl, s.Line, wo, s.Outcome, firstLine(s.Model))
 	}
 }

@@ -43,6 +43,7 @@ type Result struct {
 	Counts    Counts
 	Err       error // a remote subject could not be played: nothing is known of it
 	checks    Checks
+	extra     bool               // the last fault is Options.Extra
 	opened    []impls.Outcome    // of the declared caches
 	kept      map[int]*prog.Line // of a stream: the lines at which faults were raised
 }
@@ -241,7 +242,7 @@ func (r *Runner) once(p *Compiled, v *impls.Variant, opt Options) *Result {
 		if !p.Sequential() {
 			panic("allocfuzz: a native run of a program with several contexts")
 		}
-		r.runNative(&p.Ctxs[0], r.ctx(0).body)
+		r.runNative(&p.Ctxs[0], r.inOrder)
 	} else {
 		r.runSim()
 	}
@@ -321,6 +322,21 @@ func (r *Runner) runNative(k *Context, body func(*machine.Ctx)) {
 		}
 	}()
 	body(c)
+}
+
+// inOrder carries out the lines of the one task, and the checks between them.
+func (r *Runner) inOrder(c *machine.Ctx) {
+	code, checks := r.p.Ctxs[0].Code, r.p.Checks
+	for i := range code {
+		for len(checks) > 0 && checks[0] < code[i].line {
+			r.structure(nil)
+			checks = checks[1:]
+		}
+		r.ctx(0).run(c, code[i:i+1], round{after: machine.After})
+	}
+	for range checks {
+		r.structure(nil)
+	}
 }
 
 func (r *Runner) runSim() {
@@ -423,7 +439,7 @@ func (r *Runner) finish() {
 func (r *Runner) judged() {
 	r.res.Faults = append(r.res.Faults, r.judge.faults...)
 	if r.opt.Extra != nil {
-		r.res.Faults = append(r.res.Faults, *r.opt.Extra)
+		r.res.Faults, r.res.extra = append(r.res.Faults, *r.opt.Extra), true
 	}
 	c := &r.res.Counts
 	c.Checked[fault.Ownership] += int(r.judge.judged[0])

@@ -174,6 +174,7 @@ type Exploration struct {
 	Counts    Counts
 	Finding   *Finding    // the first
 	Sched     *prog.Sched // that shows it; without departures when line order does
+	Hash      uint64      // of that run's trace
 	Found     int         // schedules that found something
 }
 
@@ -205,7 +206,7 @@ func (x *Exploration) add(r *Runner, res *Result) {
 	}
 	x.Found++
 	if x.Finding == nil {
-		x.Finding = res.Finding()
+		x.Finding, x.Hash = res.Finding(), res.Hash
 		s := res.Program.Schedule(res.Subject.Name, r.Recorded())
 		s.Bug = string(x.Finding.Title)
 		x.Sched = &s

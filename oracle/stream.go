@@ -95,21 +95,22 @@ func (s *stream) fault(at prog.Pos, msg string) error {
 
 // run lets the task run to its end, on its own CPU.
 func (s *stream) run(native bool) {
-	for s.more && s.next.Verb == prog.Check {
+	for s.more && s.err == nil && s.next.Verb == prog.Check {
 		s.advance()
 		s.item(nil)
 	}
-	if !s.more || s.err != nil {
-		return
+	r := s.r
+	if s.more && s.err == nil {
+		s.k.context(s.next.Ctx, 0)
+		if k := &s.k.p.Ctxs[0]; native {
+			r.runNative(k, s.body)
+		} else {
+			r.m.AddTask(k.Name, k.CPU, 0, k.Ctx.Kind == pinnedKind, s.body)
+		}
 	}
-	s.k.context(s.next.Ctx, 0)
-	k := &s.k.p.Ctxs[0]
-	if native {
-		s.r.runNative(k, s.body)
-		return
+	if !native {
+		r.simulate()
 	}
-	s.r.m.AddTask(k.Name, k.CPU, 0, k.Ctx.Kind == pinnedKind, s.body)
-	s.r.simulate()
 }
 
 // body is the task: it reads, compiles and runs one line after the other.

@@ -92,8 +92,8 @@ func (r *Runner) slab(b *impls.SlabState) {
 	if len(b.On) == 0 && (free > 0 || k.FullLists) {
 		r.broken(fault.SlabLost, "%s has %d free objects and is nowhere", name(b, k), free)
 	}
-	for _, p := range b.On {
-		r.fullness(b, k, p)
+	for i := 0; whole && i < len(b.On); i++ {
+		r.fullness(b, k, b.On[i])
 	}
 	if b.Colour >= max(b.Colours, 1) {
 		r.broken(fault.ColourRange, "%s: colour %d of %d", name(b, k), b.Colour, b.Colours)

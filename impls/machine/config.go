@@ -1,6 +1,9 @@
 package machine
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // Addr is an address of the simulated machine: a byte address below 1<<Word.
 type Addr = uint64
@@ -18,7 +21,15 @@ const (
 var preemptNames = [...]string{"none", "full", "rt"}
 
 // String gives the spelling of programs: none, full, rt.
-func (p Preempt) String() string { return preemptNames[p] }
+func (p Preempt) String() string { return nameOf(preemptNames[:], int(p)) }
+
+// nameOf is names[i], and a number for what has no name.
+func nameOf(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return "number " + strconv.Itoa(i)
+}
 
 // Config holds the parameters of a machine.
 type Config struct {
@@ -38,10 +49,11 @@ const (
 	MaxCPUs      = 16
 	MaxPages     = 1 << 20
 	MaxBytes     = 1 << 34
-	MaxTasks     = 64
-	StepsMax     = 5000 // points of one operation in its own frame
-	IRQDepthMax  = 4    // nested handlers on one CPU
-	IRQsPerOpMax = 64   // deliveries during one operation in its own frame
+	MaxTasks     = 64      // tasks, and on a real-time machine handlers too
+	StepsMax     = 5000    // points of one operation in its own frame
+	IRQDepthMax  = 4       // nested handlers and calls on one CPU
+	IRQsPerOpMax = 64      // deliveries during one operation in its own frame
+	IRQsMax      = 1 << 12 // deliveries of one handler in one run
 )
 
 // DefaultConfig is the machine of a program that says nothing: one CPU and 16
@@ -77,11 +89,12 @@ func (c Config) Validate() error {
 		return fmt.Errorf("seq0=%d: does not fit seqbits=%d", c.Seq0, c.SeqBits)
 	case c.Base%uint64(c.PageSize) != 0 || c.Base == 0:
 		return fmt.Errorf("base=%#x: expected a multiple of the page size above 0", c.Base)
-	case c.Word < 64 && c.Base+c.Bytes() > 1<<uint(c.Word):
+	case c.Base+(c.Bytes()-1) < c.Base || (c.Base+(c.Bytes()-1))>>(uint(c.Word)-1)>>1 != 0:
+		// The end itself may be 2 to the power of the word.
 		return fmt.Errorf("base=%#x and %d bytes: the arena does not fit %d-bit words",
 			c.Base, c.Bytes(), c.Word)
-	case c.Base+(c.Bytes()-1) < c.Base: // the end may be 2 to the power of 64
-		return fmt.Errorf("base=%#x and %d bytes: the arena passes the end of a word", c.Base, c.Bytes())
+	case c.Preempt > PreemptRT:
+		return fmt.Errorf("preempt=%d: expected none, full or rt", c.Preempt)
 	case c.Native && c.Word != 64:
 		return fmt.Errorf("word=%d: a native machine has 64-bit words", c.Word)
 	}

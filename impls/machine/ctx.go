@@ -8,29 +8,25 @@ type Ctx struct {
 	sim  *Sim // nil natively
 	m    *Machine
 	cpu  *CPU
-	f    *frame // innermost frame
+	f    *frame // what points and counts belong to: the innermost frame, or its alias
 	name string
 
 	body      func(*Ctx)
-	frames    []*frame
-	depth     int // frames above the base
-	irqDepth  int // handlers among them
-	held      []heldLock
+	frames    []*frame // frames[0] is the task's own, frames[depth] the innermost
+	depth     int      // handlers and calls nested on the task
+	held      []*SpinLock
+	locals    []*LocalLock
 	pos       int  // order of the next line, while between lines
 	inLine    bool // between BeginLine and EndLine of the base frame
 	pinned    bool
 	idle      bool
 	prio      int // above 0: a handler on a real-time machine
-	handler   *Handler
 	done      bool
 	started   bool
 	noMigrate int
 	failNext  bool
-	window    bool // inside CmpxchgLocal: only other CPUs may run
-	waiting   Waiter
-	sleeping  bool // the wait gives the CPU away
-	mayGiveUp bool
-	gaveUp    bool
+	window    bool // inside a local cmpxchg: only other CPUs may run
+	wait      wait // of the innermost frame
 	chosen    bool // resumed between lines: somebody decided that c runs
 	id        uint64
 	co        coroutine
@@ -39,20 +35,32 @@ type Ctx struct {
 // A Waiter is what a context waits for.
 type Waiter interface{ Ready(*Ctx) bool }
 
-// A frame is one operation of the program in progress: of a task, or of a
-// handler nested on it.
+// wait is what the innermost frame of a context waits for. What is nested on a
+// waiting context does not wait, so it puts the wait aside and back.
+type wait struct {
+	on        Waiter
+	sleeping  bool // the CPU was given away meanwhile
+	mayGiveUp bool
+	gaveUp    bool
+}
+
+// A frame is one operation of the program in progress: of a task, of a handler,
+// or of a call nested on it.
 type frame struct {
 	pos          int // order of the line, -1 outside lines
 	iter         [2]int32
 	handler      *Handler
 	delivery     int
-	steps        int
+	steps        int // points so far
+	limit        int // of steps
 	irqs         int
 	pageRequests int
 	failAt       int
 	refused      int
+	preempt      int // depth of disabled preemption that it began with
 	epoch        uint32
 	choose       bool
+	as           *frame // of a call: the caller's frame, which the call's points belong to
 	counts       []attempt
 }
 
@@ -60,6 +68,17 @@ type frame struct {
 type attempt struct {
 	epoch uint32
 	n     uint32
+}
+
+// begin starts an execution of a line: every count from 0.
+func (f *frame) begin(pos int) {
+	f.pos, f.steps, f.limit, f.iter = pos, 0, StepsMax, [2]int32{}
+	f.irqs, f.pageRequests, f.failAt, f.refused = 0, 0, 0, 0
+	f.epoch++
+	if f.epoch == 0 { // counts of 2 to the power of 32 lines ago would look current
+		clear(f.counts)
+		f.epoch = 1
+	}
 }
 
 // Machine is the machine that c runs on.
@@ -75,13 +94,14 @@ func (c *Ctx) CPU() *CPU { return c.cpu }
 // Name is the name of the task.
 func (c *Ctx) Name() string { return c.name }
 
-// InInterrupt says whether c is in a handler.
-func (c *Ctx) InInterrupt() bool { return c.irqDepth > 0 }
+// InInterrupt says whether c is in a handler or in another CPU's call. On a
+// real-time machine handlers are tasks and not in an interrupt.
+func (c *Ctx) InInterrupt() bool { return c.depth > 0 }
 
 // Native says whether c runs on a native machine.
 func (c *Ctx) Native() bool { return c.sim == nil }
 
-// IRQsOff says whether interrupts are off on c's CPU.
+// IRQsOff says whether interrupts are off on c's CPU; never natively.
 func (c *Ctx) IRQsOff() bool { return c.cpu.irqsOff }
 
 // IRQSave turns interrupts off on this CPU and returns how they were.
@@ -107,6 +127,7 @@ func (c *Ctx) IRQRestore(flags Flags) {
 	if len(c.cpu.calls) > 0 {
 		c.serve()
 	}
+	c.resched()
 }
 
 // IRQEnable turns interrupts on, whatever they were.
@@ -126,14 +147,19 @@ func (c *Ctx) PreemptDisable() {
 	c.cpu.preempt++
 }
 
-// PreemptEnable ends PreemptDisable.
+// PreemptEnable ends PreemptDisable. One too many is a finding.
 func (c *Ctx) PreemptEnable() {
 	if c.sim == nil {
+		return
+	}
+	if c.cpu.preempt <= c.frames[c.depth].preempt {
+		c.Fault(fault.StateLeaked, "preemption enabled more often than disabled")
 		return
 	}
 	c.cpu.preempt--
 	if c.m.Preempt != PreemptNone {
 		c.point(KPreemptEnable, none)
+		c.resched()
 	}
 }
 
@@ -145,12 +171,12 @@ func (c *Ctx) Barrier() {
 }
 
 func (c *Ctx) maySleep() bool {
-	return !c.cpu.irqsOff && c.cpu.preempt == 0 && (c.irqDepth == 0 || c.m.Preempt == PreemptRT)
+	return !c.cpu.irqsOff && c.cpu.preempt == 0 && c.depth == 0
 }
 
 func (c *Ctx) whyNot() string {
 	switch {
-	case c.irqDepth > 0:
+	case c.depth > 0:
 		return "a handler running"
 	case c.cpu.irqsOff:
 		return "interrupts off"
@@ -176,48 +202,11 @@ func (c *Ctx) NoteRefusal() { c.f.refused++ }
 // PageRequests is the number of page requests that the current operation made.
 func (c *Ctx) PageRequests() int { return c.f.pageRequests }
 
-// FailPage makes the n-th page request of the current operation fail; 0 none.
+// FailPage makes the n-th page request of the current operation fail, counted
+// from its beginning; 0 none.
 func (c *Ctx) FailPage(n int) { c.f.failAt = n }
 
-// call is a function to be run on another CPU.
-type call struct {
-	f    func(*Ctx)
-	line *frame // of the caller: the points of the call are the line's
-	done bool
-}
-
-// Ready says whether the call was made.
-func (k *call) Ready(*Ctx) bool { return k.done }
-
-var crossCall = Atomic("cpu", "call")
-
-// CallOn runs f on a CPU with interrupts off, delivered like an interrupt (to an
-// idle CPU too), and waits for it. With interrupts off or a spin lock held it is
-// a finding, since two CPUs doing it wait for each other.
-func (c *Ctx) CallOn(cpu int, f func(*Ctx)) {
-	if c.sim == nil {
-		c.nativeCall(cpu, f)
-		return
-	}
-	c.point(KCall, crossCall)
-	target := c.m.cpus[cpu]
-	if target == c.cpu {
-		flags := c.IRQSave()
-		f(c)
-		c.IRQRestore(flags)
-		return
-	}
-	if c.cpu.irqsOff || len(c.held) > 0 || c.irqDepth > 0 {
-		c.Fault(fault.CallIRQOff, "call to CPU %d with %s", cpu, c.whyNot())
-	}
-	k := &call{f: f, line: c.f}
-	target.calls = append(target.calls, k)
-	c.block(k, crossCall)
-}
-
-// CallOnAll runs f on every CPU in order, see CallOn.
-func (c *Ctx) CallOnAll(f func(*Ctx)) {
-	for i := range c.m.cpus {
-		c.CallOn(i, f)
-	}
-}
+// Progress starts the step limit of the operation afresh. An operation that goes
+// over everything a program has made, such as a drain of all caches, calls it for
+// each thing: its length is the program's, while what it does for one is bounded.
+func (c *Ctx) Progress() { c.f.limit = c.f.steps + StepsMax }

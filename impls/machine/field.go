@@ -1,5 +1,7 @@
 package machine
 
+import "math/bits"
+
 // Kind is the kind of a point. The names are public: schedules name points by
 // kind and field.
 type Kind uint8
@@ -31,7 +33,7 @@ var kindNames = [nKinds]string{
 }
 
 // String gives the spelling of programs.
-func (k Kind) String() string { return kindNames[k] }
+func (k Kind) String() string { return nameOf(kindNames[:], int(k)) }
 
 // Class says who may touch a shared field, and so which accesses are points.
 type Class uint8
@@ -47,11 +49,12 @@ const (
 var classNames = [...]string{"guarded", "atomic", "racy", "per-CPU"}
 
 // String names the class.
-func (c Class) String() string { return classNames[c] }
+func (c Class) String() string { return nameOf(classNames[:], int(c)) }
 
 // A Field is a shared field of a kind of object: what its name is and how it may
 // be touched. Declare it once as a package variable, in the strategy it belongs
-// to; a field has no instance.
+// to; a field has no instance. A machine knows the fields that were declared before it
+// was made.
 type Field struct {
 	Object string // kind of object: cpu_slab, slab, node, zone
 	Member string
@@ -90,6 +93,9 @@ func PerCPU(object, member string) *Field { return declare(object, member, Class
 // Racy declares a field whose readers accept a value that is out of date; reason
 // says why that is right.
 func Racy(object, member, reason string) *Field {
+	if reason == "" {
+		panic("allocfuzz: field " + object + "." + member + " is declared racy without a reason")
+	}
 	return declare(object, member, ClassRacy, reason)
 }
 
@@ -99,13 +105,28 @@ func Fields() []*Field { return fields }
 // Name is the public name: object.member.
 func (f *Field) Name() string { return f.name }
 
+func (f *Field) want(ok bool, what string) {
+	if !ok {
+		panic("allocfuzz: " + f.name + " is declared " + f.Class.String() + ": " + what)
+	}
+}
+
 // none is the field of points that touch no field.
 var none = declare("", "-", ClassAtomic, "")
 
+const (
+	hashSeed  = 14695981039346656037
+	hashPrime = 0x9e3779b97f4a7c15
+)
+
+// mix adds v to the hash h. The rotation keeps high bits from staying among
+// themselves, where two differences could cancel.
+func mix(h, v uint64) uint64 { return bits.RotateLeft64(h^v, 29) * hashPrime }
+
 func hashString(s string) uint64 {
-	h := uint64(14695981039346656037)
+	h := uint64(hashSeed)
 	for i := 0; i < len(s); i++ {
-		h = (h ^ uint64(s[i])) * 1099511628211
+		h = mix(h, uint64(s[i]))
 	}
 	return h
 }

@@ -11,20 +11,27 @@ type SpinLock struct {
 	f      *Field
 	rank   int
 	owner  *Ctx
+	depth  int // of the owner's handlers: what is nested on the owner does not hold l
 	native nativeLock
 }
 
-// Init names the lock. Locks are taken in order of falling rank: while one is
-// held only locks of a lower rank may be taken.
-func (l *SpinLock) Init(f *Field, rank int) { l.f, l.rank = f, rank }
+// Init names the lock and makes it free. Locks are taken in order of falling rank:
+// while one is held only locks of a lower rank may be taken.
+func (l *SpinLock) Init(f *Field, rank int) {
+	l.f, l.rank = f, rank
+	l.reset()
+}
 
-func (l *SpinLock) reset() { l.owner = nil }
+func (l *SpinLock) reset() {
+	l.owner = nil
+	l.native = nativeLock{}
+}
 
 // Guard is the guard "l is held".
 func (l *SpinLock) Guard() Guard { return Guard{lock: l} }
 
 // HeldBy says whether c holds l.
-func (l *SpinLock) HeldBy(c *Ctx) bool { return l.owner == c }
+func (l *SpinLock) HeldBy(c *Ctx) bool { return l.owner == c && l.depth == c.depth }
 
 // Held says whether anybody holds l, for snapshots.
 func (l *SpinLock) Held() bool { return l.owner != nil }
@@ -32,21 +39,26 @@ func (l *SpinLock) Held() bool { return l.owner != nil }
 // Ready says whether l can be taken.
 func (l *SpinLock) Ready(*Ctx) bool { return l.owner == nil }
 
-// Lock takes l, spinning while another context holds it.
+// Lock takes l, spinning while another context holds it. To wait for a holder
+// that cannot run before the waiter is a deadlock and ends the run.
 func (l *SpinLock) Lock(c *Ctx) {
 	if c.sim == nil {
 		l.native.lock()
 		l.owner = c
 		return
 	}
+	c.point(KLock, l.f)
 	c.cpu.preempt++
 	c.sim.checkLock(c, l)
-	c.point(KLock, l.f)
 	if l.owner != nil {
 		l.spin(c)
 	}
-	l.owner = c
-	c.held = append(c.held, heldLock{l, c.depth})
+	l.take(c)
+}
+
+func (l *SpinLock) take(c *Ctx) {
+	l.owner, l.depth = c, c.depth
+	c.held = append(c.held, l)
 }
 
 func (l *SpinLock) spin(c *Ctx) {
@@ -57,7 +69,8 @@ func (l *SpinLock) spin(c *Ctx) {
 	c.block(l, l.f)
 }
 
-// TryLock takes l when nobody holds it and says whether it did.
+// TryLock takes l when nobody holds it and says whether it did. It cannot wait,
+// so the rules about order do not bind it.
 func (l *SpinLock) TryLock(c *Ctx) bool {
 	if c.sim == nil {
 		if !l.native.tryLock() {
@@ -71,28 +84,40 @@ func (l *SpinLock) TryLock(c *Ctx) bool {
 		return false
 	}
 	c.cpu.preempt++
-	l.owner = c
-	c.held = append(c.held, heldLock{l, c.depth})
+	c.sim.checkIRQ(c, l, true)
+	l.take(c)
 	return true
 }
 
-// Unlock releases l. A lock that c does not hold is a harness fault.
+// Unlock releases l. To release what c does not hold is a finding and changes
+// nothing; natively it is a harness fault.
 func (l *SpinLock) Unlock(c *Ctx) {
-	if l.owner != c {
-		panic("allocfuzz: unlock of " + l.f.Name() + ", which this context does not hold")
-	}
 	if c.sim == nil {
+		if l.owner != c {
+			panic("allocfuzz: unlock of " + l.f.Name() + ", which this context does not hold")
+		}
 		l.owner = nil
 		l.native.unlock()
 		return
 	}
 	c.point(KUnlock, l.f)
+	if !l.HeldBy(c) {
+		c.Fault(fault.StateLeaked, "unlock of %s, which %s does not hold", l.f.Name(),
+			c.Where().Task)
+		return
+	}
+	c.drop(l)
+	c.resched()
+}
+
+// drop makes l free, which c holds.
+func (c *Ctx) drop(l *SpinLock) {
 	l.owner = nil
 	c.cpu.preempt--
 	for i := len(c.held) - 1; i >= 0; i-- {
-		if c.held[i].l == l {
+		if c.held[i] == l {
 			c.held = append(c.held[:i], c.held[i+1:]...)
-			break
+			return
 		}
 	}
 }
@@ -110,61 +135,102 @@ func (l *SpinLock) UnlockIRQRestore(c *Ctx, flags Flags) {
 	c.IRQRestore(flags)
 }
 
-// A heldLock is a lock that a context holds, with the depth of the handler that
-// took it.
-type heldLock struct {
-	l     *SpinLock
-	depth int
-}
-
 // lockClass is what the rules remember of all locks of one field.
 type lockClass struct {
 	inIRQ, irqsOn bool
-	before        uint64 // bit per class: classes that were held when this one was taken
+	told          bool
+	used          bool
+	before        []uint64 // bit per class: classes that were held when this one was taken
+}
+
+// lockRules are the lock classes, by number of their field.
+type lockRules struct {
+	classes []lockClass
+	used    []uint32
+}
+
+func newLockRules() lockRules {
+	words := (len(fields) + 63) / 64
+	bits := make([]uint64, len(fields)*words)
+	r := lockRules{classes: make([]lockClass, len(fields))}
+	for i := range r.classes {
+		r.classes[i].before = bits[i*words : (i+1)*words : (i+1)*words]
+	}
+	return r
+}
+
+func (r *lockRules) reset() {
+	for _, id := range r.used {
+		k := &r.classes[id]
+		clear(k.before)
+		*k = lockClass{before: k.before}
+	}
+	r.used = r.used[:0]
+}
+
+func (r *lockRules) class(f *Field) *lockClass {
+	k := &r.classes[f.id]
+	if !k.used {
+		k.used = true
+		r.used = append(r.used, f.id)
+	}
+	return k
 }
 
 // checkLock applies the lock rules when c is about to take l.
 func (s *Sim) checkLock(c *Ctx, l *SpinLock) {
-	k := s.class(l.f)
-	if c.irqDepth > 0 && s.m.Preempt != PreemptRT {
-		k.inIRQ = true
-	} else if !c.cpu.irqsOff {
-		k.irqsOn = true
+	s.checkIRQ(c, l, false)
+	if len(c.held) == 0 {
+		return
 	}
-	if k.inIRQ && k.irqsOn && !s.told[l.f.id] {
-		s.told[l.f.id] = true
-		c.Fault(fault.LockIRQ, "%s", l.f.Name())
-	}
-	for i := range c.held {
-		h := &c.held[i]
-		if h.depth != c.depth || h.l == l {
+	k := s.locks.class(l.f)
+	for _, h := range c.held {
+		if h.depth != c.depth || h == l {
 			continue
 		}
-		if h.l.rank <= l.rank {
+		if h.rank <= l.rank {
 			c.Fault(fault.LockOrder, "%s (rank %d) taken while %s (rank %d) is held", l.f.Name(),
-				l.rank, h.l.f.Name(), h.l.rank)
+				l.rank, h.f.Name(), h.rank)
 			continue
 		}
-		k.before |= 1 << (h.l.f.id & 63)
-		if s.class(h.l.f).before&(1<<(l.f.id&63)) != 0 {
-			c.Fault(fault.LockOrder, "%s and %s are taken in both orders", h.l.f.Name(), l.f.Name())
+		k.before[h.f.id/64] |= 1 << (h.f.id % 64)
+		if s.locks.class(h.f).before[l.f.id/64]&(1<<(l.f.id%64)) != 0 {
+			c.Fault(fault.LockOrder, "%s and %s are taken in both orders", h.f.Name(), l.f.Name())
 		}
 	}
 }
 
-func (s *Sim) class(f *Field) *lockClass { return &s.classes[f.id] }
+// checkIRQ notes in which state of interrupts l is taken. Who only tries does not
+// wait for what it interrupted, but may be waited for.
+func (s *Sim) checkIRQ(c *Ctx, l *SpinLock, try bool) {
+	k := s.locks.class(l.f)
+	switch {
+	case c.depth > 0:
+		k.inIRQ = k.inIRQ || !try
+	case !c.cpu.irqsOff:
+		k.irqsOn = true
+	}
+	if k.inIRQ && k.irqsOn && !k.told {
+		k.told = true
+		c.Fault(fault.LockIRQ, "%s", l.f.Name())
+	}
+}
 
 // A LocalLock protects one CPU's data against its own interrupts and tasks. On a
 // machine without real-time preemption it is interrupts off; with it, a lock
 // that sleeps and keeps its holder on the CPU.
 type LocalLock struct {
-	f     *Field
-	cpu   *CPU
-	owner *Ctx
+	f      *Field
+	cpu    *CPU
+	owner  *Ctx
+	native nativeLock
 }
 
-// Init names the lock and gives it its CPU.
-func (l *LocalLock) Init(f *Field, cpu *CPU) { l.f, l.cpu, l.owner = f, cpu, nil }
+// Init names the lock, gives it its CPU and makes it free.
+func (l *LocalLock) Init(f *Field, cpu *CPU) {
+	l.f, l.cpu, l.owner = f, cpu, nil
+	l.native = nativeLock{}
+}
 
 // Guard is the guard "l is held".
 func (l *LocalLock) Guard() Guard { return Guard{local: l} }
@@ -174,39 +240,78 @@ func (l *LocalLock) Ready(*Ctx) bool { return l.owner == nil }
 
 func (l *LocalLock) heldBy(c *Ctx) bool {
 	if c.m.Preempt == PreemptRT {
-		return l.owner == c
+		return l.owner == c && c.depth == 0
 	}
 	return c.cpu == l.cpu && l.cpu.irqsOff
 }
 
-// Lock takes l for the CPU that c is on; c stays there until Unlock.
+// Lock takes l, the lock of the CPU that c is on; c stays there until Unlock. On a
+// machine without real-time preemption c may still be moved before interrupts are
+// off, so read CPUID again afterwards.
 func (l *LocalLock) Lock(c *Ctx) Flags {
-	if c.m.Preempt != PreemptRT || c.sim == nil {
+	if c.sim == nil {
+		l.native.lock()
+		l.owner = c
+		return true
+	}
+	if c.m.Preempt != PreemptRT {
 		return c.IRQSave()
 	}
 	c.noMigrate++
+	if l.cpu != c.cpu {
+		c.Fault(fault.ForeignPerCPU, "local lock %s of CPU %d taken by CPU %d", l.f.Name(),
+			l.cpu.ID, c.cpu.ID)
+	}
 	if !c.maySleep() {
 		c.Fault(fault.Sleeping, "local lock %s with %s", l.f.Name(), c.whyNot())
 	}
 	c.point(KLock, l.f)
+	if l.owner == c {
+		c.Die(fault.Deadlock, "%s waits for local lock %s, which it holds", c.Where().Task,
+			l.f.Name())
+	}
 	if l.owner != nil {
 		c.sleep(l, l.f)
 	}
 	l.owner = c
+	c.locals = append(c.locals, l)
 	return true
 }
 
-// Unlock releases l.
+// Unlock releases l, see SpinLock.Unlock. On a real-time machine a handler that
+// waits for it takes over at once.
 func (l *LocalLock) Unlock(c *Ctx, flags Flags) {
-	if c.m.Preempt != PreemptRT || c.sim == nil {
+	if c.sim != nil && c.m.Preempt != PreemptRT {
 		c.IRQRestore(flags)
 		return
 	}
-	if l.owner != c {
-		panic("allocfuzz: unlock of local lock " + l.f.Name() + ", which this context does not hold")
+	if c.sim == nil {
+		if l.owner != c {
+			panic("allocfuzz: unlock of local lock " + l.f.Name() +
+				", which this context does not hold")
+		}
+		l.owner = nil
+		l.native.unlock()
+		return
 	}
 	c.point(KUnlock, l.f)
+	if !l.heldBy(c) {
+		c.Fault(fault.StateLeaked, "unlock of local lock %s, which %s does not hold", l.f.Name(),
+			c.Where().Task)
+		return
+	}
+	c.dropLocal(l)
+	c.resched()
+}
+
+// dropLocal makes l free, which c holds.
+func (c *Ctx) dropLocal(l *LocalLock) {
 	l.owner = nil
 	c.noMigrate--
-	c.sim.wakePriority(c, l)
+	for i := len(c.locals) - 1; i >= 0; i-- {
+		if c.locals[i] == l {
+			c.locals = append(c.locals[:i], c.locals[i+1:]...)
+			return
+		}
+	}
 }

@@ -3,6 +3,8 @@ package machine
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
+	"slices"
 
 	"allocfuzz/impls/fault"
 )
@@ -13,6 +15,7 @@ type Machine struct {
 	Config
 	sim    *Sim // nil natively
 	size   uint64
+	shift  uint // pages to bytes
 	words  []uint64
 	mem    []byte // the arena, the same storage as words
 	pages  []Page
@@ -23,6 +26,7 @@ type Machine struct {
 	usedN  []int // pages whose descriptors were used, in order of the first use
 	native *nativeState
 	faults []fault.Fault
+	found  []fault.Title // titles among faults
 }
 
 // A PageLayer hands out blocks of pages. impls/page implements it; the machine
@@ -57,7 +61,8 @@ func New(cfg Config) *Machine {
 	if err := cfg.Validate(); err != nil {
 		panic("allocfuzz: machine: " + err.Error())
 	}
-	m := &Machine{Config: cfg, size: cfg.Bytes(), dirty: make([]bool, cfg.Pages), pages: make([]Page, cfg.Pages)}
+	m := &Machine{Config: cfg, size: cfg.Bytes(), pages: make([]Page, cfg.Pages),
+		shift: uint(bits.TrailingZeros(uint(cfg.PageSize)))}
 	m.words = make([]uint64, cfg.Bytes()/8)
 	m.mem = bytesOf(m.words)
 	for i := range m.pages {
@@ -68,18 +73,25 @@ func New(cfg Config) *Machine {
 		m.cpus[i] = &CPU{ID: i}
 	}
 	if cfg.Native {
-		m.native = newNativeState()
+		m.native = newNativeState(cfg.Pages)
 	} else {
+		m.dirty = make([]bool, cfg.Pages)
 		m.sim = newSim(m)
 	}
 	return m
 }
 
 // Reset brings memory, page descriptors and CPUs back to their first state and
-// forgets the page layer, tasks, handlers and faults.
+// forgets the page layer, tasks, handlers and faults: nothing can tell the machine
+// from a new one. Nothing may run meanwhile.
 func (m *Machine) Reset() {
+	if m.sim != nil {
+		m.sim.reset()
+	} else {
+		m.resetNative()
+	}
 	for _, pfn := range m.dirtyN {
-		clear(m.mem[pfn*m.PageSize : (pfn+1)*m.PageSize])
+		m.clearPage(pfn)
 		m.dirty[pfn] = false
 	}
 	m.dirtyN = m.dirtyN[:0]
@@ -88,18 +100,23 @@ func (m *Machine) Reset() {
 	}
 	m.usedN = m.usedN[:0]
 	for _, cpu := range m.cpus {
-		cpu.cur, cpu.pending, cpu.irqsOff, cpu.preempt = nil, nil, false, 0
-		cpu.calls = cpu.calls[:0]
-		cpu.native.reset()
+		cpu.reset()
 	}
 	m.layer = nil
-	m.faults = m.faults[:0]
-	if m.sim != nil {
-		m.sim.reset()
-	}
+	m.faults, m.found = m.faults[:0], m.found[:0]
+}
+
+func (m *Machine) clearPage(pfn int) { clear(m.mem[pfn<<m.shift : (pfn+1)<<m.shift]) }
+
+func (cpu *CPU) reset() {
+	cpu.cur, cpu.pending, cpu.irqsOff, cpu.preempt = nil, nil, false, 0
+	clear(cpu.calls)
+	cpu.calls = cpu.calls[:0]
+	cpu.native.reset()
 }
 
 // Close ends the machine's coroutines. A machine that is not closed leaks them.
+// Reset makes a closed machine usable again.
 func (m *Machine) Close() {
 	if m.sim != nil {
 		m.sim.close()
@@ -115,7 +132,7 @@ func (m *Machine) PageLayer() PageLayer { return m.layer }
 // Sim returns the scheduler, nil on a native machine.
 func (m *Machine) Sim() *Sim { return m.sim }
 
-// CPU returns processor i.
+// CPU returns processor i, 0 … CPUs-1.
 func (m *Machine) CPU(i int) *CPU { return m.cpus[i] }
 
 // Contains says whether n bytes at a lie in the arena.
@@ -134,7 +151,7 @@ func (m *Machine) MemBytes(a Addr, n int) []byte {
 	}
 	off := int(a - m.Base)
 	if n > 0 {
-		for p := off / m.PageSize; p <= (off+n-1)/m.PageSize; p++ {
+		for p := off >> m.shift; p <= (off+n-1)>>m.shift; p++ {
 			m.touch(p)
 		}
 	}
@@ -151,8 +168,13 @@ func (m *Machine) MemView(a Addr, n int) []byte {
 	return m.mem[off : off+n : off+n]
 }
 
+// touch notes that a page is written, so that Reset clears it.
 func (m *Machine) touch(pfn int) {
-	if !m.dirty[pfn] && m.native == nil {
+	if m.native != nil {
+		m.native.touch(pfn)
+		return
+	}
+	if !m.dirty[pfn] {
 		m.dirty[pfn] = true
 		m.dirtyN = append(m.dirtyN, pfn)
 	}
@@ -180,7 +202,7 @@ func (m *Machine) get(off int) uint64 {
 }
 
 func (m *Machine) put(off int, v uint64) {
-	m.touch(off / m.PageSize)
+	m.touch(off >> m.shift)
 	switch m.Word {
 	case 64:
 		binary.NativeEndian.PutUint64(m.mem[off:], v)
@@ -195,19 +217,27 @@ func (m *Machine) put(off int, v uint64) {
 // is valid until the next Reset.
 func (m *Machine) Faults() []fault.Fault { return m.faults }
 
-// faultsMax bounds what one run notes: a broken loop would flood memory.
-const faultsMax = 256
+// FaultsMax bounds what one run notes: a broken loop would flood memory. The first
+// fault of each title is always noted.
+const FaultsMax = 256
 
 // Fault notes that c did something wrong and goes on. On a native machine faults
-// are noted under a lock.
+// are noted under a lock. While a run that cannot go on is unwound nothing is
+// noted: what its clean-up code meets is no finding.
 func (c *Ctx) Fault(t fault.Title, format string, args ...any) {
 	m := c.m
 	if m.native != nil {
 		m.native.mu.Lock()
 		defer m.native.mu.Unlock()
-	}
-	if len(m.faults) >= faultsMax {
+	} else if c.sim.aborting {
 		return
+	}
+	seen := slices.Contains(m.found, t)
+	if seen && len(m.faults) >= FaultsMax {
+		return
+	}
+	if !seen {
+		m.found = append(m.found, t)
 	}
 	f := fault.Fault{Title: t, Detail: fmt.Sprintf(format, args...), Where: c.Where()}
 	m.faults = append(m.faults, f)
@@ -225,7 +255,8 @@ func (c *Ctx) Where() fault.Where {
 	return w
 }
 
-// Die notes a fault after which the run cannot go on and stops it.
+// Die notes a fault after which the run cannot go on and stops it: it panics, and
+// every context is unwound. Natively the caller recovers, see Stopped.
 func (c *Ctx) Die(t fault.Title, format string, args ...any) {
 	c.Fault(t, format, args...)
 	if c.sim != nil {

@@ -7,83 +7,6 @@ import (
 	"allocfuzz/impls/machine"
 )
 
-var (
-	word  = machine.Atomic("test", "word")
-	own   = machine.PerCPU("test", "own")
-	held  = machine.Guarded("test", "held")
-	lockA = machine.Atomic("test", "lock_a")
-	lockB = machine.Atomic("test", "lock_b")
-	link  = machine.Racy("test", "link", "test")
-)
-
-// lines runs the functions as the lines of one task, at orders pos, pos+step ….
-func lines(pos, step int, fs ...func(*machine.Ctx)) func(*machine.Ctx) {
-	return func(c *machine.Ctx) {
-		for i, f := range fs {
-			c.BeginLine(pos+i*step, [2]int32{})
-			f(c)
-			next := pos + (i+1)*step
-			if i == len(fs)-1 {
-				next = machine.After
-			}
-			c.EndLine(next)
-		}
-	}
-}
-
-func config(cpus int, p machine.Preempt) machine.Config {
-	cfg := machine.DefaultConfig()
-	cfg.CPUs, cfg.Preempt = cpus, p
-	return cfg
-}
-
-func run(t testing.TB, m *machine.Machine, ch machine.Chooser) {
-	t.Helper()
-	if err := m.Sim().Run(ch); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func titles(m *machine.Machine) []fault.Title {
-	var ts []fault.Title
-	for _, f := range m.Faults() {
-		ts = append(ts, f.Title)
-	}
-	return ts
-}
-
-func wantFaults(t *testing.T, m *machine.Machine, want ...fault.Title) {
-	t.Helper()
-	got := titles(m)
-	if len(got) != len(want) {
-		t.Fatalf("faults %v, want %v", m.Faults(), want)
-	}
-	for i := range got {
-		if got[i] != want[i] {
-			t.Fatalf("faults %v, want %v", m.Faults(), want)
-		}
-	}
-}
-
-// at acts once, at point number n (from 1) of the run.
-type at struct {
-	n, seen int
-	act     machine.Action
-	skipped bool
-}
-
-func (a *at) Choose(c *machine.Ctx, p machine.Point) machine.Action {
-	a.seen++
-	if a.seen != a.n {
-		return machine.Action{}
-	}
-	if !c.Allowed(p, a.act) {
-		a.skipped = true
-		return machine.Action{}
-	}
-	return a.act
-}
-
 func TestLineOrder(t *testing.T) {
 	m := machine.New(config(2, machine.PreemptNone))
 	defer m.Close()
@@ -259,13 +182,6 @@ func TestStepFaults(t *testing.T) {
 	}
 }
 
-type noPages struct{}
-
-func (noPages) Alloc(*machine.Ctx, int) *machine.Page { return nil }
-func (noPages) Free(*machine.Ctx, *machine.Page, int) {}
-func (noPages) Drain(*machine.Ctx)                    {}
-func (noPages) FreePages() int                        { return 0 }
-
 // TestLockIRQ: a lock taken in a handler and with interrupts on is reported
 // without the deadlock having happened, and taken with them off is not.
 func TestLockIRQ(t *testing.T) {
@@ -388,65 +304,4 @@ func TestReuse(t *testing.T) {
 	if hashes[0] != hashes[1] || hashes[1] != hashes[2] {
 		t.Fatalf("hashes %x", hashes)
 	}
-}
-
-func BenchmarkPoint(b *testing.B) {
-	m := machine.New(config(1, machine.PreemptNone))
-	defer m.Close()
-	var w machine.Word
-	w.Init(word, -1, 0)
-	const per = 4000
-	b.ResetTimer()
-	for n := 0; n < b.N; n += per {
-		m.Reset()
-		m.AddTask("cpu0", 0, 0, true, lines(0, 1, func(c *machine.Ctx) {
-			for range per {
-				w.Load(c)
-			}
-		}))
-		m.Sim().Run(nil)
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mpoints/s")
-}
-
-// pingPong switches at every point.
-type pingPong struct {
-	tasks [2]*machine.Ctx
-	last  [2]int // attempt at which each task switched
-}
-
-func (p *pingPong) Choose(c *machine.Ctx, pt machine.Point) machine.Action {
-	me := 0
-	if c == p.tasks[1] {
-		me = 1
-	}
-	a := machine.Action{Kind: machine.SwitchTo, Task: p.tasks[1-me]}
-	if pt.N == p.last[me] || !c.Allowed(pt, a) {
-		return machine.Action{}
-	}
-	p.last[me] = pt.N
-	return a
-}
-
-func BenchmarkSwitch(b *testing.B) {
-	m := machine.New(config(2, machine.PreemptNone))
-	defer m.Close()
-	var w machine.Word
-	w.Init(word, -1, 0)
-	body := func(c *machine.Ctx) {
-		for range 2000 {
-			w.Load(c)
-		}
-	}
-	b.ResetTimer()
-	switches := uint64(0)
-	for switches < uint64(b.N) {
-		m.Reset()
-		p := &pingPong{}
-		p.tasks[0] = m.AddTask("cpu0", 0, 0, true, lines(0, 1, body))
-		p.tasks[1] = m.AddTask("cpu1", 1, 1, true, lines(1, 1, body))
-		m.Sim().Run(p)
-		switches += m.Sim().Switches()
-	}
-	b.ReportMetric(float64(switches)/b.Elapsed().Seconds()/1e6, "Mswitches/s")
 }

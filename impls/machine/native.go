@@ -7,9 +7,33 @@ import (
 )
 
 // nativeState is what a native machine has instead of a scheduler.
-type nativeState struct{ mu sync.Mutex }
+type nativeState struct {
+	mu    sync.Mutex
+	dirty []atomic.Bool // pages that were written
+}
 
-func newNativeState() *nativeState { return &nativeState{} }
+func newNativeState(pages int) *nativeState {
+	return &nativeState{dirty: make([]atomic.Bool, pages)}
+}
+
+func (n *nativeState) touch(pfn int) {
+	if d := &n.dirty[pfn]; !d.Load() {
+		d.Store(true)
+	}
+}
+
+// resetNative clears pages and descriptors that were used.
+func (m *Machine) resetNative() {
+	for pfn := range m.pages {
+		if d := &m.native.dirty[pfn]; d.Load() {
+			d.Store(false)
+			m.clearPage(pfn)
+		}
+		if p := &m.pages[pfn]; p.used {
+			p.reset()
+		}
+	}
+}
 
 // nativeLock is a real spin lock.
 type nativeLock struct{ mu sync.Mutex }
@@ -19,16 +43,17 @@ func (l *nativeLock) tryLock() bool { return l.mu.TryLock() }
 func (l *nativeLock) unlock()       { l.mu.Unlock() }
 
 // nativeCPU is one CPU's mailbox of calls. owned is true while a goroutine has
-// the CPU; a call to a CPU that nobody has is made by the caller.
+// the CPU, which makes the calls; when nobody has it the caller borrows it.
 type nativeCPU struct {
-	mu      sync.Mutex
-	owned   bool
-	pending atomic.Int32
-	calls   []*nativeCall
+	mu       sync.Mutex
+	owned    bool
+	borrowed bool
+	pending  atomic.Int32
+	calls    []*nativeCall
 }
 
 func (n *nativeCPU) reset() {
-	n.owned = false
+	n.owned, n.borrowed = false, false
 	n.pending.Store(0)
 	n.calls = nil
 }
@@ -39,27 +64,50 @@ type nativeCall struct {
 }
 
 // NativeCtx gives the calling goroutine CPU i of a native machine until Release.
-// Each CPU has one goroutine at a time.
+// Each CPU has one goroutine at a time: a second one is a harness fault.
 func (m *Machine) NativeCtx(i int, name string) *Ctx {
 	if m.native == nil {
 		panic("allocfuzz: NativeCtx on a simulated machine")
 	}
 	cpu := m.cpus[i]
-	cpu.native.mu.Lock()
-	cpu.native.owned = true
-	cpu.native.mu.Unlock()
+	for !cpu.native.own(name) {
+		runtime.Gosched()
+	}
+	return m.nativeCtx(cpu, name)
+}
+
+func (m *Machine) nativeCtx(cpu *CPU, name string) *Ctx {
 	c := &Ctx{m: m, cpu: cpu, name: name, f: &frame{pos: -1}}
 	c.frames = append(c.frames, c.f)
 	return c
 }
 
+// own takes the CPU, or says false while a caller has it.
+func (n *nativeCPU) own(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.owned {
+		panic("allocfuzz: " + name + " takes a CPU that another goroutine has")
+	}
+	n.owned = !n.borrowed
+	return n.owned
+}
+
 // Release gives the CPU back and makes the calls that are still waiting.
 func (c *Ctx) Release() {
 	n := &c.cpu.native
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.owned = false
-	c.takeCalls()
+	for {
+		c.Poll()
+		n.mu.Lock()
+		last := len(n.calls) == 0
+		if last {
+			n.owned = false
+		}
+		n.mu.Unlock()
+		if last {
+			return
+		}
+	}
 }
 
 // Poll makes the calls that other CPUs asked this one for. The runner calls it
@@ -70,41 +118,72 @@ func (c *Ctx) Poll() {
 		return
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	c.takeCalls()
-}
-
-// takeCalls makes the waiting calls. Holds the CPU's native lock.
-func (c *Ctx) takeCalls() {
-	n := &c.cpu.native
-	for _, k := range n.calls {
+	calls := n.calls
+	n.calls = nil
+	n.pending.Store(0)
+	n.mu.Unlock()
+	defer func() { // a call that panics is over, too, and so are those behind it
+		for _, k := range calls {
+			k.done.Store(true)
+		}
+	}()
+	for _, k := range calls {
 		k.f(c)
 		k.done.Store(true)
 	}
-	n.calls = n.calls[:0]
-	n.pending.Store(0)
 }
 
+// nativeCall runs f on another CPU and waits, making the calls of others
+// meanwhile.
 func (c *Ctx) nativeCall(cpu int, f func(*Ctx)) {
 	target := c.m.cpus[cpu]
 	if target == c.cpu {
 		f(c)
 		return
 	}
-	n := &target.native
-	n.mu.Lock()
-	if !n.owned {
-		other := &Ctx{m: c.m, cpu: target, name: c.name, f: &frame{pos: -1}}
-		f(other)
-		n.mu.Unlock()
-		return
-	}
 	k := &nativeCall{f: f}
-	n.calls = append(n.calls, k)
-	n.pending.Add(1)
-	n.mu.Unlock()
-	for !k.done.Load() {
+	for {
+		switch target.native.ask(k) {
+		case askQueued:
+			for !k.done.Load() {
+				c.Poll()
+				runtime.Gosched()
+			}
+			return
+		case askBorrowed:
+			defer target.native.giveBack()
+			f(c.m.nativeCtx(target, c.name))
+			return
+		}
 		c.Poll()
 		runtime.Gosched()
 	}
+}
+
+// What became of a call.
+const (
+	askBusy     = iota // somebody else has borrowed the CPU
+	askQueued          // its owner makes the call
+	askBorrowed        // the caller has the CPU until giveBack
+)
+
+func (n *nativeCPU) ask(k *nativeCall) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.owned:
+		n.calls = append(n.calls, k)
+		n.pending.Add(1)
+		return askQueued
+	case n.borrowed:
+		return askBusy
+	}
+	n.borrowed = true
+	return askBorrowed
+}
+
+func (n *nativeCPU) giveBack() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.borrowed = false
 }

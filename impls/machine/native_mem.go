@@ -14,6 +14,12 @@ func bytesOf(words []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)
 }
 
-func (m *Machine) atomicGet(off int) uint64 { return atomic.LoadUint64(&m.words[off/8]) }
+func (m *Machine) atomicGet(a Addr) uint64 {
+	return atomic.LoadUint64(&m.words[int(a-m.Base)/8])
+}
 
-func (m *Machine) atomicPut(off int, v uint64) { atomic.StoreUint64(&m.words[off/8], v) }
+func (m *Machine) atomicPut(a Addr, v uint64) {
+	off := int(a - m.Base)
+	atomic.StoreUint64(&m.words[off/8], v)
+	m.native.touch(off >> m.shift)
+}

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"allocfuzz/impls/fault"
@@ -25,7 +26,7 @@ const (
 var viewNames = [...]string{"nothing", "buddy", "slab", "list", "partial", "page cache", "large"}
 
 // String names the view.
-func (v View) String() string { return viewNames[v] }
+func (v View) String() string { return nameOf(viewNames[:], int(v)) }
 
 // A Region is a part of a descriptor whose words change their meaning together.
 type Region uint8
@@ -92,8 +93,13 @@ func (p *Page) Order() int { return int(p.order) }
 // Bytes is the size of the block that p is the first page of.
 func (p *Page) Bytes() uint64 { return uint64(p.m.PageSize) << uint(p.order) }
 
-// SetBlock makes p the first page of a block of 1<<order pages.
+// SetBlock makes p the first page of a block of 1<<order pages, which must be
+// pages of the arena.
 func (p *Page) SetBlock(order int) {
+	if order < 0 || order > 62 || 1<<order > len(p.m.pages)-p.pfn {
+		panic(fmt.Sprintf("allocfuzz: page %d of %d cannot begin a block of order %d", p.pfn,
+			len(p.m.pages), order))
+	}
 	for i := 0; i < 1<<order; i++ {
 		q := &p.m.pages[p.pfn+i]
 		q.use()
@@ -116,14 +122,17 @@ func (p *Page) CurrentView(r Region) View { return p.view[r] }
 // use of the page does.
 func (p *Page) Scribble(v uint64) {
 	p.use()
+	if p.m.sim != nil {
+		p.m.sim.note(v)
+	}
 	for r := range p.w {
 		for i := range p.w[r] {
-			p.w[r][i] = v + uint64(int(r)*pageWords+i)
+			atomic.StoreUint64(&p.w[r][i], v+uint64(r*pageWords+i))
 		}
 	}
 }
 
-// PageAt returns the descriptor of page number pfn.
+// PageAt returns the descriptor of page number pfn, 0 … Pages-1.
 func (m *Machine) PageAt(pfn int) *Page { return &m.pages[pfn] }
 
 // PageOf returns the first page of the block that holds a, nil outside the arena.
@@ -131,7 +140,7 @@ func (m *Machine) PageOf(a Addr) *Page {
 	if !m.Contains(a, 1) {
 		return nil
 	}
-	return &m.pages[m.pages[int((a-m.Base)/uint64(m.PageSize))].head]
+	return &m.pages[m.pages[(a-m.Base)>>m.shift].head]
 }
 
 // A PageWord is a word of every page descriptor under one view. Declare it as a
@@ -143,11 +152,13 @@ type PageWord struct {
 	index  uint8
 }
 
-// PageField declares word index (0 … 3) of a region under a view.
+// PageField declares word index (0 … 3) of a region under a view, of any class but
+// per-CPU.
 func PageField(f *Field, r Region, v View, index int) *PageWord {
 	if index < 0 || index >= pageWords {
 		panic("allocfuzz: machine: a page region has 4 words")
 	}
+	f.want(f.Class != ClassPerCPU, "a page has no CPU")
 	return &PageWord{f: f, view: v, region: r, index: uint8(index)}
 }
 
@@ -188,9 +199,11 @@ func (w *PageWord) Store(c *Ctx, p *Page, v uint64) {
 		w.access(c, p, KStore)
 		w.checkView(c, p)
 		c.sim.note(v)
+		p.use()
 		p.w[w.region][w.index] = v
 		return
 	}
+	p.use()
 	if w.f.Class == ClassGuarded {
 		p.w[w.region][w.index] = v
 		return
@@ -198,18 +211,22 @@ func (w *PageWord) Store(c *Ctx, p *Page, v uint64) {
 	atomic.StoreUint64(&p.w[w.region][w.index], v)
 }
 
-// Cmpxchg stores v when the word holds old, in one step for every CPU.
+// Cmpxchg stores v when the word holds old, in one step for every CPU, under the
+// same rules as Load.
 func (w *PageWord) Cmpxchg(c *Ctx, p *Page, old, v uint64) bool {
 	at := &p.w[w.region][w.index]
 	if c.sim == nil {
+		p.use()
 		return atomic.CompareAndSwapUint64(at, old, v)
 	}
-	c.point(KCmpxchg, w.f)
+	w.access(c, p, KCmpxchg)
 	w.checkView(c, p)
 	c.sim.note(*at)
 	if *at != old {
 		return false
 	}
+	c.sim.note(v)
+	p.use()
 	*at = v
 	return true
 }
@@ -233,32 +250,41 @@ func (w *PageWord) checkView(c *Ctx, p *Page) {
 // is none or a failure was injected. mayBlock says that the caller may sleep,
 // which is a finding with interrupts off, preemption disabled or in a handler.
 func (c *Ctx) AllocPages(order int, mayBlock bool) *Page {
-	if c.sim == nil {
-		p := c.m.layer.Alloc(c, order)
-		if p == nil {
-			c.f.refused++
-		}
-		return p
-	}
-	if mayBlock && !c.maySleep() {
-		c.Fault(fault.Sleeping, "page allocation that may sleep with %s", c.whyNot())
+	if c.m.layer == nil {
+		panic("allocfuzz: a page request on a machine without a page layer")
 	}
 	c.f.pageRequests++
-	c.point(KPageAlloc, zonePages)
-	fail := c.f.failAt != 0 && c.f.pageRequests == c.f.failAt
-	if c.failNext || fail {
-		c.failNext = false
-		c.f.refused++
-		return nil
+	if c.sim != nil {
+		if mayBlock && !c.maySleep() {
+			c.Fault(fault.Sleeping, "page allocation that may sleep with %s", c.whyNot())
+		}
+		c.point(KPageAlloc, zonePages)
 	}
-	p := c.m.layer.Alloc(c, order)
+	fail := c.failNext || c.f.failAt != 0 && c.f.pageRequests == c.f.failAt
+	c.failNext = false
+	var p *Page
+	if !fail {
+		p = c.m.layer.Alloc(c, order)
+	}
 	if p == nil {
 		c.f.refused++
+	}
+	if c.sim != nil {
+		c.sim.notePage(p)
 	}
 	return p
 }
 
 // FreePages gives back a block that AllocPages returned.
 func (c *Ctx) FreePages(p *Page) { c.m.layer.Free(c, p, p.Order()) }
+
+// notePage folds the answer to a page request into the trace hash.
+func (s *Sim) notePage(p *Page) {
+	if p == nil {
+		s.note(0)
+		return
+	}
+	s.note(uint64(p.pfn) + 1)
+}
 
 var zonePages = Atomic("zone", "pages")

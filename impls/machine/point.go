@@ -6,9 +6,9 @@ import "allocfuzz/impls/fault"
 func (c *Ctx) point(k Kind, f *Field) {
 	s, fr := c.sim, c.f
 	s.steps++
-	s.hash = (s.hash ^ f.hash ^ c.id<<8 ^ uint64(k)) * 1099511628211
+	s.hash = mix(s.hash, f.hash^c.id<<8^uint64(k))
 	fr.steps++
-	if fr.steps > StepsMax && !s.aborting {
+	if fr.steps > fr.limit {
 		c.Die(fault.NoProgress, "%d points without an end, last %s %s", StepsMax, k, f.Name())
 	}
 	at := &fr.counts[int(f.id)*int(nKinds)+int(k)]
@@ -16,26 +16,17 @@ func (c *Ctx) point(k Kind, f *Field) {
 		at.epoch, at.n = fr.epoch, 0
 	}
 	at.n++
-	if s.tracing || s.pointHook != nil {
-		s.look(c, k, f, int(at.n))
+	if s.tracing {
+		s.keep(c, k, f, int(at.n))
 	}
 	if s.chooser != nil && fr.choose {
 		c.decide(Point{Kind: k, Field: f, N: int(at.n)})
 	}
 }
 
-// Progress starts the step limit of the operation afresh. An operation that goes
-// over everything a program has made, such as a drain of all caches, calls it for
-// each thing: its length is the program's, while what it does for one is bounded.
-func (c *Ctx) Progress() { c.f.steps = 0 }
-
-func (s *Sim) look(c *Ctx, k Kind, f *Field, n int) {
-	if s.tracing {
-		s.trace = append(s.trace, TraceEntry{Where: c.Where(), Kind: k, Field: f, N: n, Depth: c.depth})
-	}
-	if s.pointHook != nil {
-		s.pointHook(c)
-	}
+func (s *Sim) keep(c *Ctx, k Kind, f *Field, n int) {
+	s.trace = append(s.trace,
+		TraceEntry{Where: c.Where(), Kind: k, Field: f, N: n, Depth: c.depth})
 }
 
 // A TraceEntry is one point of a run.
@@ -44,10 +35,10 @@ type TraceEntry struct {
 	Kind  Kind
 	Field *Field
 	N     int // attempt of this kind and field in this execution of the line
-	Depth int // handlers nested below it
+	Depth int // handlers and calls that it is nested in
 }
 
-// Trace makes the next Run keep every point; see Entries.
+// Trace makes every point until Reset be kept; see Entries.
 func (s *Sim) Trace() { s.tracing = true }
 
 // Entries returns the points that Trace kept. The slice is valid until Reset.
@@ -61,7 +52,8 @@ type Point struct {
 }
 
 // A Chooser decides at points. Choose is called again at the same point until it
-// answers Go. It must answer only what Allowed permits.
+// answers Go. It must answer only what Allowed permits: anything else is a harness
+// fault.
 type Chooser interface {
 	Choose(c *Ctx, p Point) Action
 }
@@ -85,6 +77,11 @@ const (
 	Suppress                    // a handler will not be delivered by default
 )
 
+var actionNames = [...]string{"go", "switch", "interrupt", "move", "fail", "suppress"}
+
+// String names the action.
+func (k ActionKind) String() string { return nameOf(actionNames[:], int(k)) }
+
 // An Action is a decision at a point.
 type Action struct {
 	Kind    ActionKind
@@ -104,7 +101,7 @@ type Decision struct {
 	CPU      int // CPU of the task switched to
 }
 
-// Record makes the next Run keep the decisions that were not Go; see Decisions.
+// Record makes the decisions until Reset that were not Go be kept; see Decisions.
 func (s *Sim) Record() { s.recording = true }
 
 // Decisions returns what Record kept. The slice is valid until Reset.
@@ -117,12 +114,14 @@ type Line struct {
 	Iter     [2]int32
 	Handler  *Handler
 	Delivery int
+	Points   int // points of it so far, in its own frame
 }
 
 // Line says what c is executing in its innermost frame; Pos is -1 outside lines.
 func (c *Ctx) Line() Line {
 	f := c.f
-	return Line{Pos: f.pos, Iter: f.iter, Handler: f.handler, Delivery: f.delivery}
+	return Line{Pos: f.pos, Iter: f.iter, Handler: f.handler, Delivery: f.delivery,
+		Points: f.steps}
 }
 
 func (c *Ctx) decide(p Point) {
@@ -133,7 +132,8 @@ func (c *Ctx) decide(p Point) {
 			return
 		}
 		if !c.Allowed(p, a) {
-			panic("allocfuzz: chooser took an action that is not allowed here")
+			panic("allocfuzz: the chooser's " + a.Kind.String() + " is not allowed at " +
+				p.Kind.String() + " " + p.Field.Name() + ": ask Allowed first")
 		}
 		if s.recording {
 			s.record(c, p, a)
@@ -161,35 +161,29 @@ func (c *Ctx) Allowed(p Point, a Action) bool {
 		return c.maySwitch(p, a.Task)
 	case Interrupt:
 		h := a.Handler
-		if !s.deliverable(h) {
+		if h == nil || !s.deliverable(h) {
 			return false
 		}
-		if h.ctx != nil {
-			return h.CPU != c.cpu.ID || c.preemptible(p)
-		}
-		if h.CPU == c.cpu.ID {
-			return !c.window
-		}
-		return s.m.cpus[h.CPU].cur == nil || s.m.cpus[h.CPU].cur != c
+		return h.ctx == nil || h.CPU != c.cpu.ID || c.preemptible(p)
 	case Move:
 		return c.mayMove(p, a.CPU)
 	case FailPages:
 		return p.Kind == KPageAlloc && !c.failNext
 	case Suppress:
-		return !a.Handler.dropped && !a.Handler.active && a.Handler.delivered == 0
+		return a.Handler != nil && a.Handler.Due()
 	}
 	return false
 }
 
 // preemptible says whether another task of this CPU may take over at p.
 func (c *Ctx) preemptible(p Point) bool {
-	if c.window || c.idle && c.depth > 0 {
+	if c.window || c.depth > 0 {
 		return false
 	}
-	if c.depth == 0 && (p.Kind == KEnd || c.sleeping && p.Kind == KWait) {
+	if p.Kind == KEnd || c.wait.sleeping && p.Kind == KWait {
 		return true
 	}
-	return c.m.Preempt != PreemptNone && c.cpu.preempt == 0 && !c.cpu.irqsOff && c.irqDepth == 0
+	return c.m.Preempt != PreemptNone && c.cpu.preempt == 0 && !c.cpu.irqsOff
 }
 
 func (c *Ctx) maySwitch(p Point, to *Ctx) bool {
@@ -198,28 +192,52 @@ func (c *Ctx) maySwitch(p Point, to *Ctx) bool {
 		return false
 	}
 	if to.cpu != c.cpu {
-		return s.runnable(to)
+		return s.runnable(to) && !s.outranked(to)
 	}
 	if !c.preemptible(p) {
 		return false
 	}
+	if t := c.cpu.cur; t != nil && t != c && (c.m.Preempt == PreemptNone || !c.cpu.takes(to.prio)) {
+		return false // c moved here between lines, and the task of this CPU may not lose it
+	}
 	had := c.cpu.cur
 	c.cpu.cur = nil
-	ok := s.runnable(to)
+	ok := s.runnable(to) && !s.outranked(to)
 	c.cpu.cur = had
 	return ok
+}
+
+// outranked says whether a handler's task that can run keeps c from its CPU.
+func (s *Sim) outranked(c *Ctx) bool {
+	if s.m.Preempt != PreemptRT {
+		return false
+	}
+	for _, t := range s.tasks {
+		if t.prio > c.prio && t.cpu == c.cpu && s.runnable(t) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Ctx) mayMove(p Point, cpu int) bool {
 	if cpu < 0 || cpu >= c.m.CPUs || cpu == c.cpu.ID || c.pinned || c.idle || c.noMigrate > 0 {
 		return false
 	}
-	if c.m.Preempt == PreemptNone && p.Kind != KEnd || !c.preemptible(p) {
+	if !c.preemptible(p) {
 		return false
 	}
+	if !c.inLine {
+		return true // it joins the tasks that wait for the CPU
+	}
 	t := c.m.cpus[cpu]
-	return t.cur == nil || t.preempt == 0 && !t.irqsOff && t.cur.depth == 0 &&
-		!t.cur.window && c.m.Preempt != PreemptNone
+	return t.cur == nil || t.takes(c.prio)
+}
+
+// takes says whether a task of priority prio may preempt the one that has the CPU.
+func (cpu *CPU) takes(prio int) bool {
+	t := cpu.cur
+	return cpu.preempt == 0 && !cpu.irqsOff && t.depth == 0 && !t.window && t.prio <= prio
 }
 
 func (c *Ctx) apply(a Action) {
@@ -242,8 +260,11 @@ func (c *Ctx) apply(a Action) {
 			c.cpu.cur = nil
 		}
 		c.cpu = s.m.cpus[a.CPU]
-		if c.inLine {
+		s.note(uint64(a.CPU))
+		if c.inLine && !c.wait.sleeping {
 			c.cpu.cur = c
+		} else {
+			c.chosen = false // whoever has the new CPU goes first
 		}
 	case FailPages:
 		c.failNext = true
@@ -252,13 +273,20 @@ func (c *Ctx) apply(a Action) {
 	}
 }
 
-// remoteWindow is the moment inside a local cmpxchg in which other CPUs may run
-// and this one may not take an interrupt.
-func (c *Ctx) remoteWindow(f *Field) {
-	if c.m.CPUs == 1 || c.sim.chooser == nil {
-		return
+// openWindow is the moment inside a local cmpxchg in which other CPUs may run and
+// this one may not take an interrupt: a point of kind store.
+func (c *Ctx) openWindow(f *Field) {
+	if c.m.CPUs > 1 {
+		c.window = true
+		c.point(KStore, f)
 	}
-	c.window = true
-	c.point(KStore, f)
+}
+
+// closeWindow ends the local cmpxchg: calls of other CPUs that came meanwhile are
+// made now.
+func (c *Ctx) closeWindow() {
 	c.window = false
+	if len(c.cpu.calls) > 0 {
+		c.serve()
+	}
 }

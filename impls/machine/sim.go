@@ -3,8 +3,9 @@ package machine
 import (
 	"fmt"
 	"math"
-
-	"allocfuzz/impls/fault"
+	"runtime/debug"
+	"slices"
+	"strconv"
 )
 
 // After is the order position of a context that has no further line.
@@ -40,13 +41,13 @@ type Sim struct {
 	handlers []*Handler
 	barriers []int
 	passed   int // barriers behind us
+	cursor   int // order of the line that ended last: what comes next is behind it
 	quiet    func(barrier int)
 
 	chooser   Chooser
 	filter    LineFilter
-	next      *Ctx
-	cur       *Ctx
-	solo      bool
+	next      *Ctx // to be resumed
+	solo      bool // one task and nothing else: no need to ask who is next
 	aborting  bool
 	panicked  any
 	stack     []byte
@@ -57,14 +58,11 @@ type Sim struct {
 	decisions []Decision
 	tracing   bool
 	trace     []TraceEntry
-	pointHook func(c *Ctx)
-
-	classes []lockClass
-	told    []bool
+	locks     lockRules
 }
 
 func newSim(m *Machine) *Sim {
-	s := &Sim{m: m, classes: make([]lockClass, len(fields)), told: make([]bool, len(fields))}
+	s := &Sim{m: m, locks: newLockRules()}
 	for _, cpu := range m.cpus {
 		cpu.idle = s.newCtx()
 		cpu.idle.idle = true
@@ -73,26 +71,36 @@ func newSim(m *Machine) *Sim {
 	return s
 }
 
-const hashSeed = 14695981039346656037
-
+// reset forgets the run. CPUs are reset afterwards.
 func (s *Sim) reset() {
 	for _, c := range s.tasks {
-		s.spare = append(s.spare, c)
+		c.release()
 	}
+	s.spare = append(s.spare, s.tasks...)
 	s.tasks = s.tasks[:0]
 	s.handlers = s.handlers[:0]
-	s.barriers, s.passed, s.quiet = s.barriers[:0], 0, nil
-	s.chooser, s.filter, s.next, s.cur = nil, nil, nil, nil
+	s.barriers, s.passed, s.cursor, s.quiet = s.barriers[:0], 0, -1, nil
+	s.chooser, s.filter, s.next, s.solo = nil, nil, nil, false
 	s.aborting, s.panicked, s.stack, s.steps, s.switches = false, nil, nil, 0, 0
 	s.hash = hashSeed
-	s.recording, s.tracing, s.pointHook = false, false, nil
+	s.recording, s.tracing = false, false
 	s.decisions, s.trace = s.decisions[:0], s.trace[:0]
-	clear(s.classes)
-	clear(s.told)
+	s.locks.reset()
 	for i, cpu := range s.m.cpus {
+		cpu.idle.release()
 		cpu.idle.arm("idle", cpu, After, nil)
 		cpu.idle.id = uint64(1000 + i)
 		cpu.idle.done = true
+	}
+}
+
+// release makes free what a run that did not come to its end left locked.
+func (c *Ctx) release() {
+	for _, l := range c.held {
+		l.owner = nil
+	}
+	for _, l := range c.locals {
+		l.owner = nil
 	}
 }
 
@@ -110,35 +118,45 @@ func (s *Sim) newFrame() *frame {
 // arm makes c ready to run body.
 func (c *Ctx) arm(name string, cpu *CPU, pos int, body func(*Ctx)) {
 	c.name, c.cpu, c.pos, c.body = name, cpu, pos, body
-	c.depth, c.irqDepth, c.f = 0, 0, c.frames[0]
+	c.depth, c.f = 0, c.frames[0]
 	c.f.begin(-1)
 	c.f.handler, c.f.delivery, c.f.choose = nil, 0, true
-	c.held = c.held[:0]
+	c.held, c.locals = c.held[:0], c.locals[:0]
 	c.inLine, c.pinned, c.done, c.started = false, false, false, false
 	c.prio, c.noMigrate, c.failNext, c.window = 0, 0, false, false
-	c.waiting, c.sleeping, c.mayGiveUp, c.gaveUp, c.handler = nil, false, false, false, nil
-	c.chosen = false
-}
-
-func (f *frame) begin(pos int) {
-	f.pos, f.steps, f.irqs, f.pageRequests, f.failAt, f.refused = pos, 0, 0, 0, 0, 0
-	f.iter = [2]int32{}
-	f.epoch++
+	c.wait, c.chosen = wait{}, false
 }
 
 // AddTask adds a task that starts on a CPU. pos is the order of its first line;
 // pinned keeps it on the CPU. At most MaxTasks are allowed.
 func (m *Machine) AddTask(name string, cpu, pos int, pinned bool, body func(*Ctx)) *Ctx {
-	s := m.sim
+	s := m.simulated("AddTask")
 	if len(s.tasks) == MaxTasks {
-		panic("allocfuzz: too many tasks")
+		panic("allocfuzz: " + name + " is one task too many, the limit is " +
+			strconv.Itoa(MaxTasks))
 	}
+	m.wantCPU(name, cpu)
 	c := s.take()
 	c.arm(name, m.cpus[cpu], pos, body)
 	c.pinned = pinned
 	c.id = uint64(len(s.tasks) + 1)
 	s.tasks = append(s.tasks, c)
 	return c
+}
+
+// simulated returns the scheduler, which a native machine does not have.
+func (m *Machine) simulated(what string) *Sim {
+	if m.sim == nil {
+		panic("allocfuzz: " + what + " on a native machine")
+	}
+	return m.sim
+}
+
+func (m *Machine) wantCPU(name string, cpu int) {
+	if cpu < 0 || cpu >= len(m.cpus) {
+		panic("allocfuzz: " + name + " on CPU " + strconv.Itoa(cpu) + " of a machine that has " +
+			strconv.Itoa(len(m.cpus)))
+	}
 }
 
 func (s *Sim) take() *Ctx {
@@ -153,14 +171,15 @@ func (s *Sim) take() *Ctx {
 // AddHandler adds an interrupt handler. On a real-time machine it becomes a task
 // of high priority that each delivery wakes.
 func (m *Machine) AddHandler(h *Handler) {
-	s := m.sim
+	s := m.simulated("AddHandler")
+	m.wantCPU(h.Name, h.CPU)
 	h.delivered, h.active, h.dropped, h.index, h.ctx = 0, false, false, len(s.handlers), nil
 	s.handlers = append(s.handlers, h)
 	if m.Preempt != PreemptRT {
 		return
 	}
 	c := m.AddTask(h.Name, h.CPU, After, true, nil)
-	c.prio, c.handler, c.done = 1, h, true
+	c.prio, c.done = 1, true
 	h.ctx = c
 }
 
@@ -168,23 +187,29 @@ func (m *Machine) AddHandler(h *Handler) {
 // before all before it have ended, and quiet is called there with the barrier's
 // number while nothing runs.
 func (m *Machine) SetBarriers(positions []int, quiet func(barrier int)) {
-	m.sim.barriers = append(m.sim.barriers[:0], positions...)
-	m.sim.quiet = quiet
+	s := m.simulated("SetBarriers")
+	if !slices.IsSorted(positions) {
+		panic("allocfuzz: barriers must be in order")
+	}
+	s.barriers, s.passed = append(s.barriers[:0], positions...), 0
+	s.quiet = quiet
 }
 
 // Run lets the tasks run to their end, or to a fault after which nothing can go
-// on. ch may be nil. A panic in a context comes back as *Panic.
+// on. ch may be nil. A panic in a context, in the chooser or at a barrier comes back
+// as *Panic. After a run that came to its end tasks may be added and Run called
+// again.
 func (s *Sim) Run(ch Chooser) error {
 	s.chooser = ch
 	s.filter, _ = ch.(LineFilter)
 	s.solo = len(s.tasks) == 1 && len(s.handlers) == 0 && len(s.barriers) == 0 && ch == nil
-	s.next = s.pick()
+	s.next = s.pickNext()
 	for s.next != nil && !s.aborting {
 		c := s.next
 		s.next = nil
 		s.resume(c)
 		if s.next == nil && !s.aborting {
-			s.next = s.pick()
+			s.next = s.pickNext()
 		}
 	}
 	if s.aborting {
@@ -196,6 +221,26 @@ func (s *Sim) Run(ch Chooser) error {
 	return nil
 }
 
+// pickNext is pick outside every context: a panic of the function at a barrier has
+// no coroutine to be caught in.
+func (s *Sim) pickNext() *Ctx {
+	defer func() { s.caught(recover()) }()
+	return s.pick()
+}
+
+// caught ends the run when r is a panic other than the end of a run.
+func (s *Sim) caught(r any) {
+	if r == nil || Stopped(r) {
+		return
+	}
+	s.aborting = true
+	if s.panicked == nil {
+		s.panicked, s.stack = r, debug.Stack()
+	}
+}
+
+// unwind resumes every context that is in the middle of something, which panics
+// with stopRun, so that the coroutines can be used again.
 func (s *Sim) unwind() {
 	for _, c := range s.tasks {
 		if c.started && !c.done {
@@ -222,7 +267,7 @@ func (s *Sim) Switches() uint64 { return s.switches }
 func (s *Sim) Hash() uint64 { return s.hash }
 
 // note folds a value into the trace hash.
-func (s *Sim) note(v uint64) { s.hash = (s.hash ^ v) * 1099511628211 }
+func (s *Sim) note(v uint64) { s.hash = mix(s.hash, v) }
 
 // A Panic is a panic in a context, with the stack it came from.
 type Panic struct {
@@ -232,236 +277,3 @@ type Panic struct {
 
 // Error is the panic's value.
 func (p *Panic) Error() string { return fmt.Sprint(p.Value) }
-
-// limit is the position that no line may pass yet.
-func (s *Sim) limit() int {
-	if s.passed < len(s.barriers) {
-		return s.barriers[s.passed]
-	}
-	return After
-}
-
-// runnable says whether c could go on now.
-func (s *Sim) runnable(c *Ctx) bool {
-	if c.done {
-		return false
-	}
-	if c.cpu.cur != nil && c.cpu.cur != c {
-		return false
-	}
-	if c.waiting != nil {
-		return c.gaveUp || c.waiting.Ready(c) || c.cpu.cur == c && s.callDue(c.cpu)
-	}
-	// A context switched away from at the end of its last line goes on to its end.
-	return c.inLine || c.depth > 0 || c.prio > 0 || c.pos < s.limit() || c.pos == After && c.started
-}
-
-func (s *Sim) callDue(cpu *CPU) bool { return len(cpu.calls) > 0 && !cpu.irqsOff }
-
-// order is the earliest line that c has not ended.
-func (c *Ctx) order() int {
-	pos := c.pos
-	if c.inLine {
-		pos = c.frames[0].pos
-	}
-	for _, f := range c.frames[1 : c.depth+1] {
-		if f.pos >= 0 && f.pos < pos {
-			pos = f.pos
-		}
-	}
-	return pos
-}
-
-// pick chooses what runs when nobody chose: calls first, then handlers that are
-// tasks, then the context with the earliest line; a handler whose place has come
-// is delivered. It runs checks when everything before them has ended, and
-// returns nil at the end of the run.
-func (s *Sim) pick() *Ctx {
-	for !s.aborting {
-		if c := s.pickCall(); c != nil {
-			return c
-		}
-		best := s.pickTask()
-		if h := s.pickHandler(best); h != nil {
-			return s.hand(h)
-		}
-		if best != nil {
-			return best
-		}
-		if c := s.giveUp(); c != nil {
-			return c
-		}
-		if s.stuck() {
-			return nil
-		}
-		if s.passed == len(s.barriers) {
-			return nil
-		}
-		s.passed++
-		if s.quiet != nil {
-			s.quiet(s.passed - 1)
-		}
-	}
-	return nil
-}
-
-func (s *Sim) pickCall() *Ctx {
-	for _, cpu := range s.m.cpus {
-		if s.callDue(cpu) {
-			return cpu.context()
-		}
-	}
-	return nil
-}
-
-// context is who takes an interrupt on cpu: the task that has it, else idle.
-func (cpu *CPU) context() *Ctx {
-	if cpu.cur != nil {
-		return cpu.cur
-	}
-	cpu.idle.done = false
-	return cpu.idle
-}
-
-func (s *Sim) pickTask() *Ctx {
-	var best *Ctx
-	bestPos := 0
-	for _, c := range s.tasks {
-		if !s.runnable(c) {
-			continue
-		}
-		pos := c.order()
-		if best == nil || c.prio > best.prio || c.prio == best.prio && pos < bestPos {
-			best, bestPos = c, pos
-		}
-	}
-	for _, cpu := range s.m.cpus {
-		// An idle CPU that was left in the middle of a handler goes on.
-		c := cpu.idle
-		if c.done || !c.started || !s.runnable(c) {
-			continue
-		}
-		if pos := c.order(); best == nil || best.prio == 0 && pos < bestPos {
-			best, bestPos = c, pos
-		}
-	}
-	return best
-}
-
-func (s *Sim) pickHandler(best *Ctx) *Handler {
-	var first *Handler
-	for _, h := range s.handlers {
-		if h.delivered > 0 || h.dropped || h.active || h.Pos >= s.limit() {
-			continue
-		}
-		if best != nil && (best.prio > 0 || best.order() < h.Pos) {
-			continue
-		}
-		if s.deliverable(h) && (first == nil || h.Pos < first.Pos) {
-			first = h
-		}
-	}
-	return first
-}
-
-// deliverable says whether h could be delivered to its CPU now.
-func (s *Sim) deliverable(h *Handler) bool {
-	cpu := s.m.cpus[h.CPU]
-	if h.active || h.dropped || cpu.irqsOff || cpu.pending != nil {
-		return false
-	}
-	if h.ctx != nil {
-		return h.ctx.done && (cpu.cur == nil || cpu.preempt == 0)
-	}
-	c := cpu.cur
-	if c == nil {
-		c = cpu.idle
-	}
-	return !c.window && c.irqDepth < IRQDepthMax && c.f.irqs < IRQsPerOpMax
-}
-
-// hand gives h to its CPU and returns the context that will run it.
-func (s *Sim) hand(h *Handler) *Ctx {
-	cpu := s.m.cpus[h.CPU]
-	if h.ctx != nil {
-		s.wakeHandler(h)
-		return h.ctx
-	}
-	cpu.pending = h
-	return cpu.context()
-}
-
-// wakeHandler starts the task of a handler on a real-time machine; it preempts
-// the task that has the CPU.
-func (s *Sim) wakeHandler(h *Handler) {
-	c := h.ctx
-	id := c.id
-	c.arm(h.Name, s.m.cpus[h.CPU], h.Pos, func(c *Ctx) { s.runHandler(c, h) })
-	c.prio, c.handler, c.pinned, c.id = 1, h, true, id
-	c.cpu.cur = c
-}
-
-// giveUp finds the wait to end when nothing else can run: that of the earliest
-// line that waits for a name.
-func (s *Sim) giveUp() *Ctx {
-	var first *Ctx
-	for _, c := range s.tasks {
-		if c.done || !c.mayGiveUp || c.waiting == nil {
-			continue
-		}
-		if first == nil || c.pos < first.pos {
-			first = c
-		}
-	}
-	if first != nil {
-		first.gaveUp = true
-	}
-	return first
-}
-
-// stuck notes a deadlock when somebody is in the middle of an operation.
-func (s *Sim) stuck() bool {
-	var who string
-	var first *Ctx
-	for _, c := range s.tasks {
-		if c.done || !c.inLine && c.waiting == nil {
-			continue
-		}
-		first = c
-		who += " " + c.name + " waits for " + c.waitsFor() + ";"
-	}
-	if first == nil {
-		return false
-	}
-	first.Fault(fault.Deadlock, "%s", who)
-	s.aborting = true
-	return true
-}
-
-func (c *Ctx) waitsFor() string {
-	switch w := c.waiting.(type) {
-	case nil:
-		return "its CPU"
-	case *SpinLock:
-		return w.f.Name()
-	case *LocalLock:
-		return "local lock " + w.f.Name()
-	}
-	return "a call"
-}
-
-// Quiet says whether nobody but c is in the middle of an operation, a handler or
-// a call, so that structures may be looked at. c may be nil.
-func (s *Sim) Quiet(c *Ctx) bool {
-	for _, t := range s.tasks {
-		if t.depth > 0 || t != c && t.inLine && !t.done {
-			return false
-		}
-	}
-	for _, cpu := range s.m.cpus {
-		if cpu.idle.depth > 0 || cpu.pending != nil {
-			return false
-		}
-	}
-	return true
-}

@@ -1,11 +1,6 @@
 package machine
 
-import (
-	"iter"
-	"runtime/debug"
-
-	"allocfuzz/impls/fault"
-)
+import "iter"
 
 // coroutine is the stack of a context: made once and used for run after run.
 type coroutine struct {
@@ -27,22 +22,19 @@ func (s *Sim) resume(c *Ctx) {
 			}
 		})
 	}
-	s.cur = c
 	s.switches++
 	c.co.next()
 }
 
-// life runs c's body once, with whatever ends it.
+// life runs c's body once, with whatever ends it. A panic is caught here, since the
+// stack it came from is gone outside the coroutine.
 func (c *Ctx) life() {
 	defer func() {
+		c.sim.caught(recover())
 		c.done, c.started = true, !c.idle
+		c.f.irqs = 0 // an idle CPU has no lines to count by
 		if c.cpu.cur == c {
 			c.cpu.cur = nil
-		}
-		r := recover()
-		if _, stopped := r.(stopRun); r != nil && !stopped && c.sim.panicked == nil {
-			c.sim.panicked, c.sim.stack = r, debug.Stack()
-			c.sim.aborting = true
 		}
 	}()
 	c.started = true
@@ -54,6 +46,9 @@ func (c *Ctx) life() {
 		return
 	}
 	c.body(c)
+	if c.inLine {
+		panic("allocfuzz: " + c.name + " ended in the middle of a line")
+	}
 }
 
 // yieldTo hands over to another context and comes back when c is resumed.
@@ -64,119 +59,48 @@ func (s *Sim) yieldTo(c, to *Ctx) {
 		panic(stopRun{})
 	}
 	c.chosen = true
+	c.settle()
 	c.serve()
+}
+
+// settle says whether c, which was resumed, has its CPU: in the middle of a line or
+// handler, unless it gave it away to sleep.
+func (c *Ctx) settle() {
+	switch {
+	case c.depth > 0 || c.inLine && !c.wait.sleeping:
+		c.cpu.cur = c
+	case c.cpu.cur == c:
+		c.cpu.cur = nil
+	}
 }
 
 // close ends the coroutines.
 func (s *Sim) close() {
 	s.aborting = true
-	all := append(append([]*Ctx{}, s.tasks...), s.spare...)
-	for _, cpu := range s.m.cpus {
-		all = append(all, cpu.idle)
+	for i := range len(s.tasks) + len(s.m.cpus) {
+		s.context(i).co.close()
 	}
-	for _, c := range all {
-		if c.co.stop != nil {
-			c.co.stop()
-			c.co = coroutine{}
-		}
+	for _, c := range s.spare {
+		c.co.close()
 	}
 }
 
-// serve takes the interrupts and calls that were given to c's CPU while c did not
-// run.
-func (c *Ctx) serve() {
-	for {
-		cpu := c.cpu
-		switch {
-		case cpu.pending != nil && cpu.pending.CPU == cpu.ID && !c.window:
-			h := cpu.pending
-			cpu.pending = nil
-			c.deliver(h)
-		case len(cpu.calls) > 0 && !cpu.irqsOff && !c.window:
-			k := cpu.calls[0]
-			cpu.calls = append(cpu.calls[:0], cpu.calls[1:]...)
-			c.runCall(k)
-		default:
-			return
-		}
+func (co *coroutine) close() {
+	if co.stop != nil {
+		co.stop()
+		*co = coroutine{}
 	}
-}
-
-func (c *Ctx) runCall(k *call) {
-	c.push(nil)
-	own := c.f
-	c.f, c.frames[c.depth] = k.line, k.line
-	had := c.cpu.cur
-	c.cpu.cur = c
-	c.cpu.irqsOff = true
-	k.f(c)
-	c.cpu.irqsOff = false
-	c.cpu.cur = had
-	c.frames[c.depth] = own
-	c.pop()
-	k.done = true
-}
-
-// deliver runs a handler nested on c.
-func (c *Ctx) deliver(h *Handler) {
-	c.f.irqs++
-	h.delivered++
-	h.active = true
-	had := c.cpu.cur
-	if had == nil {
-		c.cpu.cur = c
-	}
-	c.push(h)
-	h.Body(c)
-	c.pop()
-	h.active = false
-	if had == nil && c.cpu.cur == c {
-		c.cpu.cur = nil
-	}
-}
-
-// runHandler is deliver on a real-time machine, where c is the handler's task.
-func (s *Sim) runHandler(c *Ctx, h *Handler) {
-	h.delivered++
-	h.active = true
-	c.f.handler, c.f.delivery = h, h.delivered
-	c.inLine = true
-	h.Body(c)
-	c.inLine = false
-	h.active = false
-}
-
-func (c *Ctx) push(h *Handler) *frame {
-	c.depth++
-	c.irqDepth++
-	if c.depth == len(c.frames) {
-		c.frames = append(c.frames, c.sim.newFrame())
-	}
-	f := c.frames[c.depth]
-	f.begin(-1)
-	f.handler, f.delivery, f.choose = h, 0, c.sim.chooser != nil
-	if h != nil {
-		f.delivery = h.delivered
-	}
-	c.f = f
-	return f
-}
-
-func (c *Ctx) pop() {
-	c.depth--
-	c.irqDepth--
-	c.f = c.frames[c.depth]
 }
 
 // BeginLine says that c starts the line of order pos, in these iterations of the
 // repeats around it. On a native machine it makes the calls of other CPUs.
 func (c *Ctx) BeginLine(pos int, iter [2]int32) {
 	c.f.begin(pos)
+	c.f.iter = iter
 	if c.sim == nil {
 		c.Poll()
 		return
 	}
-	c.f.iter = iter
 	if c.depth == 0 {
 		c.cpu.cur = c
 		c.inLine = true
@@ -194,6 +118,9 @@ func (c *Ctx) EndLine(next int) {
 	if c.depth > 0 || c.prio > 0 {
 		c.point(KEnd, none)
 		return
+	}
+	if c.sim.cursor = c.f.pos; next <= c.f.pos {
+		c.sim.cursor = next - 1 // round again: a repeat is one place
 	}
 	c.pos, c.inLine = next, false
 	if c.sim.solo {
@@ -236,26 +163,6 @@ func (c *Ctx) resumeDefault() {
 	}
 }
 
-// checkBalance finds locks, interrupts or preemption that an operation left
-// behind, and puts them right.
-func (c *Ctx) checkBalance() {
-	for i := len(c.held) - 1; i >= 0 && c.held[i].depth == c.depth; i-- {
-		l := c.held[i].l
-		c.Fault(fault.StateLeaked, "%s still held at the end of the operation", l.f.Name())
-		l.owner = nil
-		c.cpu.preempt--
-		c.held = c.held[:i]
-	}
-	if c.cpu.irqsOff {
-		c.Fault(fault.StateLeaked, "interrupts still off at the end of the operation")
-		c.cpu.irqsOff = false
-	}
-	if c.depth == 0 && c.cpu.preempt != 0 {
-		c.Fault(fault.StateLeaked, "preemption still disabled at the end of the operation")
-		c.cpu.preempt = 0
-	}
-}
-
 // Wait is for a line that waits for a name before it starts: false when nothing
 // else can run and the wait was given up.
 func (c *Ctx) Wait(w Waiter) bool {
@@ -265,36 +172,38 @@ func (c *Ctx) Wait(w Waiter) bool {
 	if c.depth > 0 || c.prio > 0 || w.Ready(c) {
 		return w.Ready(c)
 	}
-	c.mayGiveUp, c.gaveUp = true, false
 	c.inLine = false
 	c.pos = c.f.pos
+	c.wait.mayGiveUp = true
 	c.sleep(w, none)
-	c.mayGiveUp = false
 	c.inLine = true
-	c.cpu.cur = c
 	return w.Ready(c)
 }
 
-// sleep waits and gives the CPU to other tasks meanwhile.
+// sleep waits and gives the CPU to other tasks meanwhile. What c had turned off is
+// its own and goes with it.
 func (c *Ctx) sleep(w Waiter, f *Field) {
-	c.sleeping = true
+	irqsOff, preempt := c.cpu.irqsOff, c.cpu.preempt
+	c.cpu.irqsOff, c.cpu.preempt = false, 0
+	c.wait.sleeping = true
 	if c.cpu.cur == c {
 		c.cpu.cur = nil
 	}
 	c.block(w, f)
-	c.sleeping = false
 	c.cpu.cur = c
+	c.cpu.irqsOff, c.cpu.preempt = irqsOff, preempt
 }
 
 // block waits for w: each time c is woken is an attempt of kind wait.
 func (c *Ctx) block(w Waiter, f *Field) {
 	s := c.sim
-	c.waiting = w
-	for !w.Ready(c) && !c.gaveUp {
+	c.wait.on = w
+	for !w.Ready(c) && !c.wait.gaveUp {
 		c.point(KWait, f)
-		if w.Ready(c) || c.gaveUp {
+		if w.Ready(c) || c.wait.gaveUp {
 			break
 		}
+		s.cursor = c.order()
 		to := s.pick()
 		switch {
 		case s.aborting:
@@ -307,13 +216,18 @@ func (c *Ctx) block(w Waiter, f *Field) {
 			s.yieldTo(c, to)
 		}
 	}
-	c.waiting, c.gaveUp = nil, false
+	c.wait = wait{}
 }
 
-// wakePriority lets a handler's task that waits for l take over at once.
-func (s *Sim) wakePriority(c *Ctx, l *LocalLock) {
+// resched lets a handler's task that can run now take over, on a real-time machine
+// and where c can be preempted.
+func (c *Ctx) resched() {
+	s := c.sim
+	if s.m.Preempt != PreemptRT || s.aborting || !c.maySleep() {
+		return
+	}
 	for _, t := range s.tasks {
-		if t.prio > c.prio && t.waiting == Waiter(l) && t.cpu == c.cpu && c.cpu.preempt == 0 {
+		if t.prio > c.prio && t.cpu == c.cpu && t.wait.on != nil && t.wait.on.Ready(t) {
 			c.cpu.cur = t
 			s.yieldTo(c, t)
 			return

@@ -14,11 +14,13 @@ type Word struct {
 	owner int32 // CPU that may write it, -1 when anybody may
 }
 
-// Init names the word and gives it a value. cpu is its owner when f is a per-CPU
-// field and is not looked at otherwise.
+// Init names the word, of any class but guarded, and gives it a value. cpu is its
+// owner when f is a per-CPU field and is not looked at otherwise.
 func (w *Word) Init(f *Field, cpu int, v uint64) {
+	f.want(f.Class != ClassGuarded, "use a GuardedWord")
 	w.f, w.v, w.owner = f, v, -1
 	if f.Class == ClassPerCPU {
+		f.want(cpu >= 0 && cpu < MaxCPUs, "a word of it needs its CPU")
 		w.owner = int32(cpu)
 	}
 }
@@ -86,6 +88,7 @@ func (w *Word) Cmpxchg(c *Ctx, old, v uint64) bool {
 	if w.v != old {
 		return false
 	}
+	c.sim.note(v)
 	w.v = v
 	return true
 }
@@ -108,8 +111,10 @@ func (w *Word) CmpxchgLocal(c *Ctx, old, v uint64) bool {
 	if seen != old {
 		return false
 	}
-	c.remoteWindow(w.f)
+	c.openWindow(w.f)
+	c.sim.note(v)
 	w.v = v
+	c.closeWindow()
 	return true
 }
 
@@ -146,8 +151,11 @@ func (d *DoubleWord) CmpxchgDoubleLocal(c *Ctx, old, v [2]uint64) bool {
 	if d.A.v != old[0] || d.B.v != old[1] {
 		return false
 	}
-	c.remoteWindow(d.A.f)
+	c.openWindow(d.A.f)
+	c.sim.note(v[0])
+	c.sim.note(v[1])
 	d.A.v, d.B.v = v[0], v[1]
+	c.closeWindow()
 	return true
 }
 
@@ -166,7 +174,7 @@ func IRQsOffOn(cpu *CPU) Guard { return Guard{cpu: cpu} }
 func (g *Guard) Held(c *Ctx) bool {
 	switch {
 	case g.lock != nil:
-		return g.lock.owner == c
+		return g.lock.HeldBy(c)
 	case g.local != nil:
 		return g.local.heldBy(c)
 	case g.cpu != nil:
@@ -201,7 +209,8 @@ type GuardedWord struct {
 	g Guard
 }
 
-// Init names the word, says what guards it and gives it a value.
+// Init names the word, says what guards it, which holds whatever the class of f, and
+// gives it a value.
 func (w *GuardedWord) Init(f *Field, g Guard, v uint64) { w.f, w.g, w.v = f, g, v }
 
 // Peek reads without a check, for snapshots at quiet points.
@@ -231,10 +240,10 @@ func (w *GuardedWord) Add(c *Ctx, n uint64) uint64 {
 }
 
 // LoadMem reads the word of memory at a, for instance the link of a free object.
-// Outside the arena the run ends with a wild address.
+// Outside the arena and unaligned the run ends with a wild address.
 func (c *Ctx) LoadMem(f *Field, a Addr) uint64 {
 	if c.sim == nil {
-		return c.m.atomicGet(int(a - c.m.Base))
+		return c.m.atomicGet(a)
 	}
 	c.point(KMemLoad, f)
 	off := c.offset(f, a)
@@ -243,10 +252,10 @@ func (c *Ctx) LoadMem(f *Field, a Addr) uint64 {
 	return v
 }
 
-// StoreMem writes the word of memory at a.
+// StoreMem writes the word of memory at a, of v as many bits as a word has.
 func (c *Ctx) StoreMem(f *Field, a Addr, v uint64) {
 	if c.sim == nil {
-		c.m.atomicPut(int(a-c.m.Base), v)
+		c.m.atomicPut(a, v)
 		return
 	}
 	c.point(KMemStore, f)
@@ -257,16 +266,18 @@ func (c *Ctx) StoreMem(f *Field, a Addr, v uint64) {
 // LoadMemGuarded reads the word of memory at a, which g guards: no point.
 func (c *Ctx) LoadMemGuarded(f *Field, g Guard, a Addr) uint64 {
 	if c.sim == nil {
-		return c.m.atomicGet(int(a - c.m.Base))
+		return c.m.atomicGet(a)
 	}
 	g.check(c, f)
-	return c.m.get(c.offset(f, a))
+	v := c.m.get(c.offset(f, a))
+	c.sim.note(v)
+	return v
 }
 
 // StoreMemGuarded writes the word of memory at a, which g guards: no point.
 func (c *Ctx) StoreMemGuarded(f *Field, g Guard, a Addr, v uint64) {
 	if c.sim == nil {
-		c.m.atomicPut(int(a-c.m.Base), v)
+		c.m.atomicPut(a, v)
 		return
 	}
 	g.check(c, f)
@@ -278,8 +289,8 @@ func (c *Ctx) StoreMemGuarded(f *Field, g Guard, a Addr, v uint64) {
 func (c *Ctx) offset(f *Field, a Addr) int {
 	n := uint64(c.m.WordBytes())
 	if !c.m.Contains(a, n) || a%n != 0 {
-		c.Die(fault.WildAddress, "%s at %#x, arena is %#x-%#x", f.Name(), a, c.m.Base,
-			c.m.Base+c.m.Bytes())
+		c.Die(fault.WildAddress, "%s at %#x, words of the arena are at %#x to %#x", f.Name(), a,
+			c.m.Base, c.m.Base+(c.m.Bytes()-n))
 	}
 	return int(a - c.m.Base)
 }

@@ -24,8 +24,8 @@ type Replay struct {
 	Mode    Mode
 	binding Binding
 	anchors []Anchor
-	next    []int // next act of each anchor
-	refused []bool
+	next    []int  // next act of each anchor
+	refused []bool // anchors of which an act was not possible
 	loose   []bool // anchors whose attempt counts all points of the line
 	byLine  []int  // first anchor of a line by order, -1 none
 	more    []int  // next anchor of the same line
@@ -40,7 +40,7 @@ func NewReplay(mode Mode, anchors []Anchor) *Replay {
 
 // Set gives r other anchors and keeps its storage.
 func (r *Replay) Set(mode Mode, anchors []Anchor) {
-	r.Mode, r.anchors = mode, anchors
+	r.Mode, r.anchors, r.loose = mode, anchors, r.loose[:0]
 	last := -1
 	for i := range anchors {
 		last = max(last, anchors[i].Pos)
@@ -98,21 +98,30 @@ func (r *Replay) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 		return machine.Action{}
 	}
 	for i := r.byLine[line.Pos]; i >= 0; i = r.more[i] {
-		if r.next[i] == len(r.anchors[i].Acts) || r.refused[i] || !r.here(i, &line, p) {
+		if r.next[i] == len(r.anchors[i].Acts) || !r.here(i, &line, p) {
 			continue
 		}
-		act := r.anchors[i].Acts[r.next[i]]
-		a, ok := r.binding.action(act)
-		r.next[i]++
-		if ok && c.Allowed(p, a) {
+		if a, ok := r.take(i, c, p); ok {
 			return a
-		}
-		r.refused[i] = r.Mode == Strict
-		if r.refused[i] {
-			r.next[i]--
 		}
 	}
 	return machine.Action{}
+}
+
+// take is the next act of anchor i that is possible here. Strictly the first that is
+// not ends the anchor.
+func (r *Replay) take(i int, c *machine.Ctx, p machine.Point) (a machine.Action, ok bool) {
+	for r.next[i] < len(r.anchors[i].Acts) && !(r.refused[i] && r.Mode == Strict) {
+		if a, ok = r.binding.action(r.anchors[i].Acts[r.next[i]]); ok && c.Allowed(p, a) {
+			r.next[i]++
+			return a, true
+		}
+		r.refused[i] = true
+		if r.Mode != Strict {
+			r.next[i]++
+		}
+	}
+	return machine.Action{}, false
 }
 
 // here says whether anchor i is at this point of this execution of its line.
@@ -139,7 +148,7 @@ func (r *Replay) here(i int, line *machine.Line, p machine.Point) bool {
 func (r *Replay) Unused() []*Anchor {
 	var out []*Anchor
 	for i := range r.anchors {
-		if r.next[i] < len(r.anchors[i].Acts) {
+		if r.next[i] < len(r.anchors[i].Acts) || r.refused[i] {
 			out = append(out, &r.anchors[i])
 		}
 	}

@@ -1,0 +1,241 @@
+package oracle_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
+	"allocfuzz/impls/machine"
+	"allocfuzz/oracle"
+	"allocfuzz/oracle/sched"
+)
+
+// TestComparison: the first operation with another outcome is the difference; what
+// one side could not do, skipped or refused is left out and counted.
+func TestComparison(t *testing.T) {
+	const ok, no, un, sk, re = impls.OK, impls.NoMem, impls.Unsupported, impls.Skipped,
+		impls.Refused
+	const died = impls.Died
+	for _, row := range []struct {
+		name     string
+		ref, got []impls.Outcome
+		line     int // of the difference, -1 none
+		compared int
+		leftOut  int
+	}{
+		{"equal", []impls.Outcome{ok, ok}, []impls.Outcome{ok, ok}, -1, 2, 0},
+		{"left out", []impls.Outcome{ok, no, un, ok, sk, ok, re}, []impls.Outcome{un, ok, ok, sk, ok, re,
+			ok}, -1, 0, 7},
+		{"differs", []impls.Outcome{ok, ok, ok}, []impls.Outcome{ok, died, ok}, 1, 2, 0},
+		{"differs behind what is left out", []impls.Outcome{no, un, died}, []impls.Outcome{ok, ok, ok}, 2,
+			1, 2},
+		{"cut short", []impls.Outcome{ok, ok, ok}, []impls.Outcome{ok}, -1, 1, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			a, b := &impls.Variant{Name: "a"}, &impls.Variant{Name: "b"}
+			var c oracle.Comparison
+			for range 2 { // a comparison can be used again
+				c.Reset()
+				c.Add(a, outcomes(row.ref))
+				c.Add(b, outcomes(row.got))
+				ds := c.Differences()
+				if row.line < 0 && len(ds) > 0 || row.line >= 0 && (len(ds) != 1 || ds[0].Subject != b ||
+					ds[0].Fault.Title != fault.OutcomesDiffer || ds[0].Fault.Where.Line != row.line) {
+					t.Errorf("differences %+v, want line %d", ds, row.line)
+				}
+				if c.Compared != row.compared || c.LeftOut != row.leftOut {
+					t.Errorf("%d compared and %d left out, want %d and %d", c.Compared, c.LeftOut,
+						row.compared, row.leftOut)
+				}
+			}
+		})
+	}
+}
+
+func outcomes(list []impls.Outcome) []impls.Event {
+	var out []impls.Event
+	for i, o := range list {
+		out = append(out, impls.Event{Op: int32(i), Outcome: o})
+	}
+	return out
+}
+
+// TestComparisonOrder: a run that executed other lines is a difference; of several
+// subjects each is compared with the first.
+func TestComparisonOrder(t *testing.T) {
+	var c oracle.Comparison
+	vs := []*impls.Variant{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}}
+	c.Add(vs[0], []impls.Event{{Op: 0}, {Op: 1}})
+	c.Add(vs[1], []impls.Event{{Op: 0}, {Op: 2}})
+	c.Add(vs[2], []impls.Event{{Op: 0}, {Op: 1}})
+	c.Add(vs[3], []impls.Event{{Op: 0}, {Op: 1, Outcome: impls.Died}})
+	ds := c.Differences()
+	if len(ds) != 2 || ds[0].Subject != vs[1] || ds[1].Subject != vs[3] {
+		t.Fatalf("differences %+v", ds)
+	}
+	want := "ran line 2 where a ran line 1"
+	if got := ds[0].Fault.Detail; got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+}
+
+// TestExpect: stated outcomes against those of a run.
+func TestExpect(t *testing.T) {
+	few := toySubject(toyBug{})
+	few.Caps &^= impls.CapAlign | impls.CapShrink
+	few.Name = "few"
+	for _, row := range []struct {
+		name  string
+		text  string
+		title bool // it differs
+		left  int  // outcomes left out
+		made  int  // outcomes compared
+	}{
+		{"as stated", "cpu0 a = malloc 8 => ok\ncpu0 free a => ok\ncpu0 free a => skipped\n", false, 0, 3},
+		{"another", "cpu0 a = malloc 8 => enomem\n", true, 0, 1},
+		{"skipped is not ok", "cpu0 a = malloc 8\ncpu0 free a\ncpu0 free a => ok\n", true, 0, 1},
+		{"of another subject", "cpu0 a = malloc 8 => enomem @slab-locked\n", false, 0, 0},
+		{"of this subject", "cpu0 a = malloc 8 => enomem @few\n", true, 0, 1},
+		{"under its alias", "cpu0 a = malloc 8 => enomem @plaything\n", true, 0, 1},
+		{"unsupported", "cache c size=8\ncpu0 shrink c => ok\n", false, 1, 0},
+		{"unsupported as stated", "cache c size=8\ncpu0 shrink c => unsupported\n", false, 0, 1},
+		{"supported though stated otherwise", "cpu0 a = malloc 8 => unsupported\n", true, 0, 1},
+		{"what hangs on the unsupported", "cpu0 a = memalign 64 8 => ok\ncpu0 verify a => ok\n" +
+			"cpu0 free a => ok\n", false, 3, 0},
+		{"but not for ever", "cpu0 a = memalign 64 8 => ok\ncpu0 free a => ok\n" +
+			"cpu0 a = malloc 8 => ok\ncpu0 free a\ncpu0 free a => ok\n", true, 2, 2},
+		{"nor twice", "cpu0 a = memalign 64 8\ncpu0 free a\ncpu0 free a => ok\n", true, 0, 1},
+		{"through a second name", "cpu0 a = memalign 64 8\ncpu0 b = realloc a 9 => ok\n" +
+			"cpu0 free b => ok\n", false, 2, 0},
+		{"an unsupported cache", "cache c align=64 size=64\ncpu0 a = alloc c => ok\n" +
+			"cpu0 free c a => ok\n", false, 2, 0},
+		{"an unsupported cache made later", "cpu0 c = create align=64 size=64 => ok\n" +
+			"cpu0 a = alloc c => ok\ncpu0 free c a => ok\n", false, 3, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := oracle.NewRunner()
+			t.Cleanup(r.Close)
+			p := compile(t, "allocfuzz 1\n"+row.text)
+			for _, v := range []*impls.Variant{few, remoteOf(few, "")} {
+				v.Alias = "plaything"
+				out, err := r.Judge(p, v, oracle.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if differs := out.Finding != nil; differs != row.title ||
+					differs && out.Finding.Title != fault.OutcomesDiffer {
+					t.Errorf("finding %+v, want one: %v", out.Finding, row.title)
+				}
+				if out.Counts.LeftOut != row.left || out.Counts.Checked[fault.Difference] != row.made {
+					t.Errorf("%d left out and %d compared, want %d and %d", out.Counts.LeftOut,
+						out.Counts.Checked[fault.Difference], row.left, row.made)
+				}
+				if v.New != nil {
+					res, err := streamed(r, []byte("allocfuzz 1\n"+row.text), v, oracle.Options{})
+					if err != nil || (len(res.Faults) > 0) != row.title ||
+						res.Counts.LeftOut != row.left {
+						t.Errorf("as a stream: %v, %q, %d left out", err, res.Faults, res.Counts.LeftOut)
+					}
+				}
+				off := oracle.Options{Checks: oracle.AllChecks.Without(fault.Difference)}
+				if out, _ := r.Judge(p, v, off); out.Finding != nil {
+					t.Errorf("without the check: %+v", out.Finding)
+				}
+			}
+		})
+	}
+}
+
+// TestTwice: a subject whose second run is another one is not deterministic: by its
+// points, by its outcomes, by its addresses where those are the machine's.
+func TestTwice(t *testing.T) {
+	r := oracle.NewRunner()
+	t.Cleanup(r.Close)
+	p := compile(t, "allocfuzz 1\ncpu0 a = malloc 8\ncpu0 b = malloc 8\n")
+	runs := 0
+	odd := func() bool { return runs%2 == 1 }
+	count := func(f func(*toy)) func(*toy) {
+		return func(t *toy) {
+			runs++
+			if f != nil {
+				f(t)
+			}
+		}
+	}
+	elsewhere := func(_ *toy, a impls.Addr, _ uint64) impls.Addr {
+		if odd() {
+			return a + 4096
+		}
+		return a
+	}
+	for _, row := range []struct {
+		name string
+		bug  toyBug
+		want bool
+	}{
+		{"sound", toyBug{setUp: count(nil)}, false},
+		{"points", toyBug{setUp: count(nil), call: func(_ *toy, c *machine.Ctx) {
+			if odd() {
+				c.Barrier()
+			}
+		}}, true},
+		{"outcomes", toyBug{setUp: count(func(t *toy) {
+			t.bug.refuse = "malloc"
+			if odd() {
+				t.bug.refuse = ""
+			}
+		})}, true},
+		{"addresses of the machine", toyBug{setUp: count(withPages(0, 0)), give: elsewhere}, true},
+		{"addresses of its own", toyBug{setUp: count(nil), give: elsewhere}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			v := toySubject(row.bug)
+			runs = 0
+			res := r.Run(p, v, oracle.Options{Twice: true})
+			got := titles(res)
+			if runs != 2 || (len(got) == 1 && got[0] == fault.NonDeterministic) != row.want ||
+				len(got) > 1 {
+				t.Errorf("%d runs, %q", runs, res.Faults)
+			}
+			if res.Counts.Checked[fault.Difference] != 1 {
+				t.Error("the check was not counted")
+			}
+			if res := r.Run(p, v, oracle.Options{}); len(res.Faults) > 0 {
+				t.Errorf("once: %q", res.Faults)
+			}
+			off := oracle.Options{Twice: true, Checks: oracle.AllChecks.Without(fault.Difference)}
+			if res := r.Run(p, v, off); len(res.Faults) > 0 {
+				t.Errorf("without the check: %q", res.Faults)
+			}
+		})
+	}
+	random := oracle.Options{Twice: true, Chooser: &sched.Random{Seed: 7, Every: 3}}
+	two := compile(t, "allocfuzz 1\nmachine cpus=2 preempt=full\ncache c size=64\n"+
+		"cpu0 a = alloc c\ncpu1 b = alloc c\nirq0 d = alloc c\ncpu0 free c a\ncpu1 free c b\n")
+	for _, name := range []string{"slub-2008-seq", "slab-locked"} {
+		if res := r.Run(two, subject(t, name), random); len(res.Faults) > 0 || res.Switches < 4 {
+			t.Errorf("%s under a random schedule: %q, %d switches", name, res.Faults, res.Switches)
+		}
+	}
+}
+
+// TestSortFindings: by identity, each once.
+func TestSortFindings(t *testing.T) {
+	f := func(subject, title, verb string, step uint64) *oracle.Finding {
+		return &oracle.Finding{Subject: subject, Title: fault.Title(title), Verb: verb,
+			Fault: fault.Fault{Where: fault.Where{Step: step}}}
+	}
+	got := oracle.SortFindings([]*oracle.Finding{f("b", "t", "free", 1), f("a", "u", "free", 2),
+		f("b", "t", "free", 3), f("a", "t", "free", 4), f("a", "t", "alloc", 5)})
+	s := ""
+	for _, x := range got {
+		s += fmt.Sprintf("%s/%d ", x.Identity(), x.Fault.Where.Step)
+	}
+	want := "a: t in alloc/5 a: t in free/4 a: u in free/2 b: t in free/1 "
+	if s != want {
+		t.Error(cmp.Diff(want, s))
+	}
+}
