@@ -6,7 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
+	"allocfuzz/oracle"
 )
 
 // only demands that a folder holds these files and nothing else.
@@ -84,5 +90,27 @@ func TestWriteDevice(t *testing.T) {
 	}
 	if info, err := os.Stat(full); err != nil || info.Mode().IsRegular() {
 		t.Errorf("the device was replaced: %v, %v", info, err)
+	}
+}
+
+// TestSaveCommand: the command that is saved with a finding names every subject that
+// it takes to see it again: for outcomes that differ also the one they differ from.
+func TestSaveCommand(t *testing.T) {
+	a, b := &impls.Variant{Name: "a"}, &impls.Variant{Name: "b"}
+	for _, c := range []struct {
+		reference *impls.Variant
+		want      string
+	}{{nil, "--subject b "}, {a, "--subject a,b "}} {
+		rep := &oracle.Report{Finding: &oracle.Finding{Title: fault.OutcomesDiffer, Subject: "b"},
+			Program: &prog.Program{Machine: prog.DefaultMachine()}}
+		f := &Failure{Report: rep, Variant: b, Reference: c.reference}
+		file, err := f.Save(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(strings.TrimSuffix(file, "prog") + "txt")
+		if err != nil || !strings.Contains(string(text), c.want+file) {
+			t.Errorf("error %v, no %q in the report:\n%s", err, c.want+file, text)
+		}
 	}
 }

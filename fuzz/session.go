@@ -7,7 +7,6 @@ import (
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz/input"
 	"allocfuzz/impls"
-	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
 	"allocfuzz/oracle/sched"
 )
@@ -20,6 +19,7 @@ type Session struct {
 	decoder  input.Decoder
 	replay   *sched.Replay
 	compare  oracle.Comparison
+	twice    bool           // the next program's runs are made twice
 	points   []sched.Points // that each subject has, for lenient schedules
 	Stats    Stats
 }
@@ -62,8 +62,8 @@ func (s *Session) learn(f corpus.File) {
 		panic("allocfuzz: committed program: " + err.Error())
 	}
 	for i, v := range s.Subjects {
-		if ok, _ := oracle.Applies(c, v); !ok || v.New == nil {
-			continue
+		if ok, _ := oracle.Applies(c, v); !ok || v.Row == "" {
+			continue // an allocator from outside has no points of its own
 		}
 		res := s.runner.Run(c, v, oracle.Options{Trace: true, Shallow: true})
 		for k := range res.Trace {
@@ -88,22 +88,47 @@ func (s *Session) Close() { s.runner.Close() }
 
 // A Failure is what an input showed: the finding, the program and the schedule.
 type Failure struct {
-	Report  *oracle.Report
-	Variant *impls.Variant
+	Report    *oracle.Report
+	Variant   *impls.Variant
+	Reference *impls.Variant // whose outcomes differ, nil when Variant is wrong by itself
+}
+
+// subjects are those that show the failure again, as --subject takes them.
+func (f *Failure) subjects() string {
+	if f.Reference != nil {
+		return f.Reference.Name + "," + f.Variant.Name
+	}
+	return f.Variant.Name
 }
 
 // Sequential decodes an input into a program of one task, runs it on every
 // subject and compares their outcomes. It returns the first failure, nil when
 // there is none.
 func (s *Session) Sequential(data []byte) (*Failure, error) {
-	return s.Program(s.decoder.Decode(data, sequential))
+	return s.input(data, sequential)
 }
 
 // Interrupts decodes an input into a program of tasks and handlers with a
 // schedule and runs it, under the schedule, on every subject that its machine
 // allows.
 func (s *Session) Interrupts(data []byte) (*Failure, error) {
-	return s.Program(s.decoder.Decode(data, interrupts))
+	return s.input(data, interrupts)
+}
+
+func (s *Session) input(data []byte, means input.DecodeOptions) (*Failure, error) {
+	defer Watch(func() []byte { return prog.Format(input.Decode(data, means)) })()
+	s.twice = every(data)
+	return s.Program(s.decoder.Decode(data, means))
+}
+
+// every says whether the runs of an input are made twice and compared: one input
+// in 64, chosen by its bytes, so that it is the same in every process.
+func every(data []byte) bool {
+	h := uint32(2166136261)
+	for _, b := range data {
+		h = (h ^ uint32(b)) * 16777619
+	}
+	return h%64 == 0
 }
 
 // Program runs a program under its first schedule block, of whatever subject, on
@@ -115,7 +140,8 @@ func (s *Session) Program(p *prog.Program) (*Failure, error) {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	s.Stats.Inputs++
-	opt := oracle.Options{}
+	opt := oracle.Options{Twice: s.twice}
+	s.twice = false
 	if len(p.Scheds) > 0 && len(p.Scheds[0].Departures) > 0 {
 		anchors, err := c.Anchors(&p.Scheds[0])
 		if err != nil {
@@ -136,22 +162,35 @@ func (s *Session) Program(p *prog.Program) (*Failure, error) {
 	return s.differences(c)
 }
 
+// reference is the subject that the others are compared with: the first that ran.
+func (s *Session) reference(c *oracle.Compiled) *impls.Variant {
+	for _, v := range s.Subjects {
+		if ok, _ := oracle.Applies(c, v); ok {
+			return v
+		}
+	}
+	return nil
+}
+
 func (s *Session) run(c *oracle.Compiled, i int, v *impls.Variant, opt oracle.Options) (
 	*Failure, error) {
-	if ok, _ := oracle.Applies(c, v); !ok {
-		return nil, nil
+	if ok, _ := oracle.Applies(c, v); !ok || v.New == nil && opt.Chooser != nil {
+		return nil, nil // a remote subject has no points to depart at
 	}
 	if opt.Chooser != nil {
 		s.replay.Loosen(s.points[i])
 	}
 	res := s.runner.Run(c, v, opt)
+	if res.Err != nil {
+		return nil, res.Err
+	}
 	s.Stats.Programs[i]++
 	s.Stats.Counts[i].Add(&res.Counts)
 	s.Stats.Points += res.Steps
 	if len(res.Faults) > 0 {
-		return s.explain(c, v, opt)
+		return s.explain(c, v, opt, res.Finding())
 	}
-	s.compare.Add(v, res.Events)
+	s.compare.Add(v, res.Events, res.Apart())
 	return nil, nil
 }
 
@@ -166,24 +205,21 @@ func (s *Session) differences(c *oracle.Compiled) (*Failure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Failure{Report: rep, Variant: ds[0].Subject}, nil
+	return &Failure{Report: rep, Variant: ds[0].Subject, Reference: s.reference(c)}, nil
 }
 
 // explain runs the input again, recording what really happened: the report's
 // schedule is exact where the input's was lenient.
-func (s *Session) explain(c *oracle.Compiled, v *impls.Variant, opt oracle.Options) (
-	*Failure, error) {
+func (s *Session) explain(c *oracle.Compiled, v *impls.Variant, opt oracle.Options,
+	first *oracle.Finding) (*Failure, error) {
 	var block *prog.Sched
 	if opt.Chooser != nil {
 		opt.Record = true
-		res := s.runner.Run(c, v, opt)
-		if len(res.Faults) == 0 {
-			return nil, fmt.Errorf("%s: %s", v.Name, fault.NonDeterministic)
-		}
+		s.runner.Run(c, v, opt)
 		b := c.Schedule(v.Name, s.runner.Recorded())
 		block = &b
 	}
-	rep, err := s.runner.Explain(c, v, block, oracle.Options{})
+	rep, err := s.runner.Explain(c, v, block, oracle.Options{First: first, Twice: opt.Twice})
 	if err != nil {
 		return nil, err
 	}

@@ -141,14 +141,14 @@ func (f *Failure) Save(dir string) (file string, err error) {
 	name := filepath.Join(dir, fmt.Sprintf("%s-%08x",
 		slug(f.Report.Finding.Subject+" "+string(f.Report.Finding.Title)), uint32(h.Sum64())))
 	file = name + ".prog"
-	f.Report.Command = "allocfuzz replay --subject " + f.Variant.Name + " " + file
+	f.Report.Command = "allocfuzz replay --subject " + f.subjects() + " " + file
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return file, err
 	}
 	if err := WriteFile(name+".txt", f.Report.Text); err != nil {
 		return file, err
 	}
-	return file, WriteFile(file, whole(text))
+	return file, WriteBytes(file, text)
 }
 
 // WriteFile writes a file whole or not at all: write fills a temporary file beside
@@ -214,6 +214,9 @@ func createBeside(path string, perm os.FileMode) (*os.File, error) {
 		}
 	}
 }
+
+// WriteBytes writes a file that holds data, as WriteFile does.
+func WriteBytes(path string, data []byte) error { return writeFile(path, true, whole(data)) }
 
 // whole writes data.
 func whole(data []byte) func(io.Writer) error {

@@ -25,6 +25,9 @@ const (
 	nCodes
 )
 
+// LastCode is the last of the operations: a decoder accepts none above it.
+const LastCode = nCodes - 1
+
 var codeNames = [nCodes]string{"alloc", "free", "malloc", "calloc", "realloc", "memalign", "usable",
 	"freesized", "pages", "pagesfree", "create", "destroy", "shrink", "drain", "fill", "verify"}
 
@@ -65,9 +68,13 @@ const (
 	Refused     // the subject said no for another reason
 	Reported    // a debug report was made
 	Died        // the subject's process ended during it
+	nOutcomes
 )
 
-var outcomeNames = [...]string{"ok", "enomem", "unsupported", "skipped", "refused", "report",
+// LastOutcome is the last of the outcomes: a decoder accepts none above it.
+const LastOutcome = nOutcomes - 1
+
+var outcomeNames = [nOutcomes]string{"ok", "enomem", "unsupported", "skipped", "refused", "report",
 	"died"}
 
 // String gives the spelling of programs.

@@ -13,37 +13,45 @@ import (
 	"allocfuzz/oracle/sched"
 )
 
-// TestComparison: the first operation with another outcome is the difference; what
-// one side could not do, skipped or refused is left out and counted.
+// TestComparison: the first operation with another outcome is the difference, while
+// two subjects are in step also a skipped one; once they are apart, what one side
+// could not do, skipped or refused is left out and counted.
 func TestComparison(t *testing.T) {
 	const ok, no, un, sk, re = impls.OK, impls.NoMem, impls.Unsupported, impls.Skipped,
 		impls.Refused
 	const died = impls.Died
+	type list = []impls.Outcome
 	for _, row := range []struct {
 		name     string
 		ref, got []impls.Outcome
+		apart    bool
 		line     int // of the difference, -1 none
 		compared int
 		leftOut  int
 	}{
-		{"equal", []impls.Outcome{ok, ok}, []impls.Outcome{ok, ok}, -1, 2, 0},
-		{"left out", []impls.Outcome{ok, no, un, ok, sk, ok, re}, []impls.Outcome{un, ok, ok, sk, ok, re,
-			ok}, -1, 0, 7},
-		{"differs", []impls.Outcome{ok, ok, ok}, []impls.Outcome{ok, died, ok}, 1, 2, 0},
-		{"differs behind what is left out", []impls.Outcome{no, un, died}, []impls.Outcome{ok, ok, ok}, 2,
-			1, 2},
-		{"cut short", []impls.Outcome{ok, ok, ok}, []impls.Outcome{ok}, -1, 1, 0},
+		{"equal", list{ok, no, sk, re}, list{ok, no, sk, re}, false, -1, 4, 0},
+		{"left out", list{ok, no, un, ok, sk, ok, re}, list{un, ok, ok, sk, ok, re, ok}, false, -1,
+			0, 7},
+		{"differs", list{ok, ok, ok}, list{ok, died, ok}, false, 1, 2, 0},
+		{"behind what is left out", list{no, un, died}, list{ok, ok, ok}, false, 2, 1, 2},
+		{"cut short", list{ok, ok, ok}, list{ok}, false, -1, 1, 0},
+		{"skipped in step", list{ok, sk, ok}, list{ok, ok, ok}, false, 1, 2, 0},
+		{"skipped behind another refusal", list{no, sk, ok}, list{ok, ok, ok}, false, -1, 1, 2},
+		{"apart from the start", list{ok, sk, ok}, list{ok, ok, ok}, true, -1, 2, 1},
+		{"unsupported on both sides", list{un, sk}, list{un, ok}, false, 1, 1, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			a, b := &impls.Variant{Name: "a"}, &impls.Variant{Name: "b"}
 			var c oracle.Comparison
 			for range 2 { // a comparison can be used again
 				c.Reset()
-				c.Add(a, outcomes(row.ref))
-				c.Add(b, outcomes(row.got))
+				c.Add(a, outcomes(row.ref), row.apart)
+				c.Add(b, outcomes(row.got), false)
 				ds := c.Differences()
-				if row.line < 0 && len(ds) > 0 || row.line >= 0 && (len(ds) != 1 || ds[0].Subject != b ||
-					ds[0].Fault.Title != fault.OutcomesDiffer || ds[0].Fault.Where.Line != row.line) {
+				if row.line < 0 && len(ds) > 0 || row.line >= 0 && (len(ds) != 1 ||
+					ds[0].Subject != b ||
+					ds[0].Fault.Title != fault.OutcomesDiffer ||
+					ds[0].Fault.Where.Line != row.line) {
 					t.Errorf("differences %+v, want line %d", ds, row.line)
 				}
 				if c.Compared != row.compared || c.LeftOut != row.leftOut {
@@ -63,15 +71,49 @@ func outcomes(list []impls.Outcome) []impls.Event {
 	return out
 }
 
+// TestComparisonApart: which operations let two subjects go apart when only one does
+// them: then a skipped one behind it is no difference.
+func TestComparisonApart(t *testing.T) {
+	for _, row := range []struct {
+		code  impls.Code
+		size  uint64
+		a, b  impls.Outcome
+		apart bool
+	}{
+		{impls.OpAlloc, 8, impls.NoMem, impls.OK, true},
+		{impls.OpMemalign, 8, impls.OK, impls.Unsupported, true},
+		{impls.OpCreate, 0, impls.Refused, impls.OK, true},
+		{impls.OpRealloc, 8, impls.NoMem, impls.OK, true},
+		{impls.OpRealloc, 0, impls.OK, impls.NoMem, true},
+		{impls.OpShrink, 0, impls.Unsupported, impls.OK, false},
+		{impls.OpUsable, 0, impls.OK, impls.Unsupported, false},
+		{impls.OpDrain, 0, impls.OK, impls.Unsupported, false},
+		{impls.OpFree, 8, impls.OK, impls.OK, false},
+	} {
+		var c oracle.Comparison
+		for i, o := range []impls.Outcome{row.a, row.b} {
+			skipped := impls.Event{Op: 1, Outcome: impls.OK}
+			if i == 1 {
+				skipped.Outcome = impls.Skipped
+			}
+			c.Add(&impls.Variant{Name: "v"}, []impls.Event{{Code: row.code, Size: row.size,
+				Outcome: o}, skipped}, false)
+		}
+		if ds := c.Differences(); (len(ds) == 0) != row.apart {
+			t.Errorf("%s %s and %s: %+v, want apart %v", row.code, row.a, row.b, ds, row.apart)
+		}
+	}
+}
+
 // TestComparisonOrder: a run that executed other lines is a difference; of several
 // subjects each is compared with the first.
 func TestComparisonOrder(t *testing.T) {
 	var c oracle.Comparison
 	vs := []*impls.Variant{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}}
-	c.Add(vs[0], []impls.Event{{Op: 0}, {Op: 1}})
-	c.Add(vs[1], []impls.Event{{Op: 0}, {Op: 2}})
-	c.Add(vs[2], []impls.Event{{Op: 0}, {Op: 1}})
-	c.Add(vs[3], []impls.Event{{Op: 0}, {Op: 1, Outcome: impls.Died}})
+	c.Add(vs[0], []impls.Event{{Op: 0}, {Op: 1}}, false)
+	c.Add(vs[1], []impls.Event{{Op: 0}, {Op: 2}}, false)
+	c.Add(vs[2], []impls.Event{{Op: 0}, {Op: 1}}, false)
+	c.Add(vs[3], []impls.Event{{Op: 0}, {Op: 1, Outcome: impls.Died}}, false)
 	ds := c.Differences()
 	if len(ds) != 2 || ds[0].Subject != vs[1] || ds[1].Subject != vs[3] {
 		t.Fatalf("differences %+v", ds)
@@ -94,7 +136,8 @@ func TestExpect(t *testing.T) {
 		left  int  // outcomes left out
 		made  int  // outcomes compared
 	}{
-		{"as stated", "cpu0 a = malloc 8 => ok\ncpu0 free a => ok\ncpu0 free a => skipped\n", false, 0, 3},
+		{"as stated", "cpu0 a = malloc 8 => ok\ncpu0 free a => ok\ncpu0 free a => skipped\n", false,
+			0, 3},
 		{"another", "cpu0 a = malloc 8 => enomem\n", true, 0, 1},
 		{"skipped is not ok", "cpu0 a = malloc 8\ncpu0 free a\ncpu0 free a => ok\n", true, 0, 1},
 		{"of another subject", "cpu0 a = malloc 8 => enomem @slab-locked\n", false, 0, 0},
@@ -105,6 +148,8 @@ func TestExpect(t *testing.T) {
 		{"supported though stated otherwise", "cpu0 a = malloc 8 => unsupported\n", true, 0, 1},
 		{"what hangs on the unsupported", "cpu0 a = memalign 64 8 => ok\ncpu0 verify a => ok\n" +
 			"cpu0 free a => ok\n", false, 3, 0},
+		{"two at a time", "cpu0 a = memalign 64 8\ncpu0 b = memalign 64 8\ncpu0 free a => ok\n" +
+			"cpu0 free b => ok\n", false, 2, 0},
 		{"but not for ever", "cpu0 a = memalign 64 8 => ok\ncpu0 free a => ok\n" +
 			"cpu0 a = malloc 8 => ok\ncpu0 free a\ncpu0 free a => ok\n", true, 2, 2},
 		{"nor twice", "cpu0 a = memalign 64 8\ncpu0 free a\ncpu0 free a => ok\n", true, 0, 1},
@@ -129,7 +174,8 @@ func TestExpect(t *testing.T) {
 					differs && out.Finding.Title != fault.OutcomesDiffer {
 					t.Errorf("finding %+v, want one: %v", out.Finding, row.title)
 				}
-				if out.Counts.LeftOut != row.left || out.Counts.Checked[fault.Difference] != row.made {
+				if out.Counts.LeftOut != row.left ||
+					out.Counts.Checked[fault.Difference] != row.made {
 					t.Errorf("%d left out and %d compared, want %d and %d", out.Counts.LeftOut,
 						out.Counts.Checked[fault.Difference], row.left, row.made)
 				}
@@ -137,7 +183,8 @@ func TestExpect(t *testing.T) {
 					res, err := streamed(r, []byte("allocfuzz 1\n"+row.text), v, oracle.Options{})
 					if err != nil || (len(res.Faults) > 0) != row.title ||
 						res.Counts.LeftOut != row.left {
-						t.Errorf("as a stream: %v, %q, %d left out", err, res.Faults, res.Counts.LeftOut)
+						t.Errorf("as a stream: %v, %q, %d left out", err, res.Faults,
+							res.Counts.LeftOut)
 					}
 				}
 				off := oracle.Options{Checks: oracle.AllChecks.Without(fault.Difference)}
@@ -237,5 +284,34 @@ func TestSortFindings(t *testing.T) {
 	want := "a: t in alloc/5 a: t in free/4 a: u in free/2 b: t in free/1 "
 	if s != want {
 		t.Error(cmp.Diff(want, s))
+	}
+}
+
+// TestComparisonWays: operations that bind and free nothing do not part subjects;
+// a realloc to nothing always does.
+func TestComparisonWays(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		first  impls.Event // of the one side; the other does it
+		differ bool        // a skipped operation behind it is a difference
+	}{
+		{"usable", impls.Event{Code: impls.OpUsable, Outcome: impls.Unsupported}, true},
+		{"shrink", impls.Event{Code: impls.OpShrink, Outcome: impls.Unsupported}, true},
+		{"realloc", impls.Event{Code: impls.OpRealloc, Size: 8}, true},
+		{"realloc to nothing", impls.Event{Code: impls.OpRealloc}, false},
+		{"create", impls.Event{Code: impls.OpCreate, Outcome: impls.Refused}, false},
+		{"malloc", impls.Event{Code: impls.OpMalloc, Outcome: impls.NoMem}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			done := row.first
+			done.Outcome = impls.OK
+			var c oracle.Comparison
+			c.Add(&impls.Variant{Name: "a"}, []impls.Event{row.first, {Op: 1}}, false)
+			c.Add(&impls.Variant{Name: "b"}, []impls.Event{done,
+				{Op: 1, Outcome: impls.Skipped}}, false)
+			if ds := c.Differences(); len(ds) > 0 != row.differ {
+				t.Errorf("differences %+v, want one: %v", ds, row.differ)
+			}
+		})
 	}
 }

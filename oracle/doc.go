@@ -13,4 +13,16 @@
 // operation claims its operands before its first point and binds its result
 // after its last, so every order of two contexts around a slot is reached by
 // switching at the end of a line.
+//
+// A program runs in one of three ways, with the same events and the same judge: on
+// the simulated machine, natively (one task), or on a remote subject. Stream runs
+// one that is still being read, in the memory of what is live. A remote subject that
+// dies is a finding; one that cannot be reached or does not keep to the protocol is
+// an error, which says nothing of the allocator.
+//
+// What a run costs beside its points is the set-up of the subject and, with the check
+// of structure, the end: everything freed, destroyed and drained, and every page
+// taken once. A search over schedules leaves the end out (Options.NoEnd, about twice
+// as many runs) or the whole check (as many again) where it looks for consequences
+// only; Singles does what its options say.
 package oracle

@@ -233,7 +233,8 @@ func (r *Runner) state() {
 	}
 	for _, k := range s.Counts {
 		if k.Stored != k.Counted {
-			o.State = append(o.State, fmt.Sprintf("%s stored %d, counted %d", k.Name, k.Stored, k.Counted))
+			o.State = append(o.State, fmt.Sprintf("%s stored %d, counted %d", k.Name, k.Stored,
+				k.Counted))
 		}
 	}
 }
@@ -249,8 +250,9 @@ func (r *Runner) slabState(s *impls.Snapshot, b *impls.SlabState) {
 		where = at
 	}
 	o := r.explain
-	o.State = append(o.State, fmt.Sprintf("slab of %s at page %d: objects=%d inuse=%d frozen=%v, %s",
-		k.Name, b.Page, b.Objects, b.Inuse, b.Frozen, where))
+	o.State = append(o.State,
+		fmt.Sprintf("slab of %s at page %d: objects=%d inuse=%d frozen=%v, %s",
+			k.Name, b.Page, b.Objects, b.Inuse, b.Frozen, where))
 	for i := 0; i < b.Objects; {
 		at := b.First + uint64(i)*k.Stride
 		first := r.object(b, at)
@@ -279,7 +281,8 @@ func placeText(p impls.Place) string {
 	case impls.OnCPUPartial:
 		return fmt.Sprintf("partial list of CPU %d, place %d", p.CPU, p.At)
 	}
-	return fmt.Sprintf("%s list, place %d", [...]string{"partial", "full", "free", "one"}[p.List], p.At)
+	return fmt.Sprintf("%s list, place %d", [...]string{"partial", "full", "free", "one"}[p.List],
+		p.At)
 }
 
 // objectState is what model and freelists say of one object.
@@ -330,7 +333,8 @@ func (o *objectState) text(last *objectState) string {
 		case from > 0 && from == to:
 			parts = append(parts, fmt.Sprintf("free, number %d of the %s list", from, whose))
 		case from > 0:
-			parts = append(parts, fmt.Sprintf("free, numbers %d to %d of the %s list", from, to, whose))
+			parts = append(parts, fmt.Sprintf("free, numbers %d to %d of the %s list", from, to,
+				whose))
 		}
 	}
 	number(o.slab, last.slab, "slab's")

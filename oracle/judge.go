@@ -57,7 +57,8 @@ func (j *judge) fault(t fault.Title, format string, args ...any) {
 		j.first()
 	}
 	j.at = append(j.at, j.now)
-	j.faults = append(j.faults, fault.Fault{Title: t, Detail: fmt.Sprintf(format, args...), Where: w})
+	j.faults = append(j.faults, fault.Fault{Title: t, Detail: fmt.Sprintf(format, args...),
+		Where: w})
 }
 
 // event judges one operation that ended, or for a free began.

@@ -35,7 +35,8 @@ type Step struct {
 
 // Explain repeats a finding's run and writes down its history and state. sched
 // is the schedule that shows it, nil for line order.
-func (r *Runner) Explain(p *Compiled, v *impls.Variant, s *prog.Sched, opt Options) (*Report, error) {
+func (r *Runner) Explain(p *Compiled, v *impls.Variant, s *prog.Sched, opt Options) (
+	*Report, error) {
 	out := &Report{}
 	if s != nil && len(s.Departures) > 0 {
 		anchors, err := p.Anchors(s)
@@ -51,8 +52,14 @@ func (r *Runner) Explain(p *Compiled, v *impls.Variant, s *prog.Sched, opt Optio
 		return nil, res.Err
 	}
 	out.Finding = res.Finding()
-	if out.Finding == nil {
-		return nil, fmt.Errorf("%s: the finding did not repeat on %s", p.Prog.File, v.Name)
+	repeats := out.Finding != nil
+	if !repeats {
+		if opt.First == nil {
+			return nil, fmt.Errorf("%s: the finding did not repeat on %s", p.Prog.File, v.Name)
+		}
+		f := *opt.First
+		f.Also = append(append([]fault.Title(nil), f.Also...), fault.NonDeterministic)
+		out.Finding = &f
 	}
 	out.Hash = res.Hash
 	copied := *p.Prog
@@ -64,7 +71,9 @@ func (r *Runner) Explain(p *Compiled, v *impls.Variant, s *prog.Sched, opt Optio
 		copied.Scheds = []prog.Sched{block}
 	}
 	out.Program = &copied
-	out.history(p, res, &r.judge)
+	if repeats {
+		out.history(p, res, &r.judge)
+	}
 	return out, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -64,12 +65,13 @@ func TestReportGolden(t *testing.T) {
 		{"folded", "allocfuzz 1\ncpu0 a = malloc 8\ncpu0 repeat 40 {\n\tcpu0 b = malloc 16\n" +
 			"\tcpu0 free b\n}\n", toySubject(late(50))},
 		{"aborted", "allocfuzz 1\ncpu0 a = malloc 8\ncpu0 free a\n", toySubject(dies(2))},
-		{"lost", "allocfuzz 1\n" + twoObjects, toySubject(toyBug{show: structureRules[2].bug.show})},
+		{"lost", "allocfuzz 1\n" + twoObjects,
+			toySubject(toyBug{show: structureRules[2].bug.show})},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			rep := report(t, row.text, row.v)
 			rep.Command = "allocfuzz replay --subject " + row.v.Name + " t.prog"
-			got := noStack(textOf(t, rep))
+			got := unmoved(textOf(t, rep))
 			file := filepath.Join("testdata", "report-"+row.name+".txt")
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
@@ -87,8 +89,12 @@ func TestReportGolden(t *testing.T) {
 	}
 }
 
-// noStack cuts the stack of a panic: it moves with the sources.
-func noStack(s string) string {
+var hash = regexp.MustCompile(`\nTRACE: [0-9a-f]{16}\n`)
+
+// unmoved takes out what moves with the sources: the hash of the trace and the stack
+// of a panic.
+func unmoved(s string) string {
+	s = hash.ReplaceAllString(s, "\nTRACE: (hash)\n")
 	head, _, ok := strings.Cut(s, "\nSTACK\n")
 	if ok {
 		return head + "\nSTACK\n…\n"
@@ -198,19 +204,24 @@ func TestHistoryFolds(t *testing.T) {
 	for _, row := range []struct{ name, text, want string }{
 		{"one line", "cpu0 a = malloc 8\ncpu0 repeat 42 {\n\tcpu0 verify a\n}\n" + last,
 			"cpu0 a = malloc 8\ncpu0 verify a\n… 41 more like it\ncpu0 usable a <- fault\n"},
-		{"two lines", "cpu0 a = malloc 8\ncpu0 repeat 9 {\n\tcpu0 b = malloc 16\n\tcpu0 free b\n}\n" +
-			last, "cpu0 a = malloc 8\ncpu0 b = malloc 16\ncpu0 free b\n… 8 more like the last 2 lines\n" +
-			"cpu0 usable a <- fault\n"},
+		{"two lines",
+			"cpu0 a = malloc 8\ncpu0 repeat 9 {\n\tcpu0 b = malloc 16\n\tcpu0 free b\n}\n" +
+				last,
+			"cpu0 a = malloc 8\ncpu0 b = malloc 16\ncpu0 free b\n" +
+				"… 8 more like the last 2 lines\n" +
+				"cpu0 usable a <- fault\n"},
 		{"nested", "cpu0 a = malloc 8\ncpu0 repeat 5 {\n\tcpu0 verify a\n\tcpu0 repeat 2 {\n" +
 			"\t\tcpu0 b = malloc 16\n\t\tcpu0 free b\n\t}\n}\n" + last,
-			"cpu0 a = malloc 8\ncpu0 verify a\ncpu0 b = malloc 16\ncpu0 free b\ncpu0 b = malloc 16\n" +
+			"cpu0 a = malloc 8\ncpu0 verify a\ncpu0 b = malloc 16\ncpu0 free b\n" +
+				"cpu0 b = malloc 16\n" +
 				"cpu0 free b\n… 4 more like the last 5 lines\ncpu0 usable a <- fault\n"},
 		{"too few", "cpu0 a = malloc 8\ncpu0 repeat 2 {\n\tcpu0 verify a\n}\n" + last,
 			"cpu0 a = malloc 8\ncpu0 verify a\ncpu0 verify a\ncpu0 usable a <- fault\n"},
 		{"faults", "cpu0 a = malloc 8\ncpu0 repeat 4 {\n\tcpu0 usable a\n}\n",
 			"cpu0 a = malloc 8\n" + strings.Repeat("cpu0 usable a <- fault\n", 4)},
 		{"other addresses", "cpu0 repeat 5 {\n\tcpu0 b = malloc 16\n}\ncpu0 a = malloc 8\n" + last,
-			strings.Repeat("cpu0 b = malloc 16\n", 5) + "cpu0 a = malloc 8\ncpu0 usable a <- fault\n"},
+			strings.Repeat("cpu0 b = malloc 16\n", 5) +
+				"cpu0 a = malloc 8\ncpu0 usable a <- fault\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			rep := report(t, "allocfuzz 1\n"+row.text, toySubject(toyBug{usable: -1}))

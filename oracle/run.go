@@ -24,6 +24,7 @@ type Options struct {
 	Discard bool            // judge the transcript and do not keep it
 	Twice   bool            // run twice: traces and outcomes must be the same
 	NoEnd   bool            // the end is not looked at: nothing is freed, no page demanded back
+	First   *Finding        // for Explain: what showed, should it not repeat
 	Extra   *fault.Fault    // found by comparing runs; noted with the run's own faults
 }
 
@@ -57,6 +58,17 @@ func (r *Result) line(n int) *prog.Line {
 		return nil
 	}
 	return r.Program.Lines[n].Src
+}
+
+// Apart says that the subject could not make every cache that the program declares,
+// so that its outcomes are not those of subjects that could.
+func (r *Result) Apart() bool {
+	for _, o := range r.opened {
+		if o != impls.OK {
+			return true
+		}
+	}
+	return false
 }
 
 // Counts say how much a run did and how much of it was left out.
@@ -106,6 +118,7 @@ type Runner struct {
 	reuse    reuse
 	print    uint64 // of the outcomes, for Options.Twice
 	binding  sched.Binding
+	end      *ending // made once
 	explain  *Report // the report that this run is made for, nil normally
 	deep     bool
 	rest     int // operations until the structure is looked at again
@@ -223,7 +236,7 @@ func (r *Runner) again(p *Compiled, v *impls.Variant, opt Options) {
 		return
 	}
 	res.Faults = append(res.Faults, fault.Fault{Title: fault.NonDeterministic,
-		Detail: fmt.Sprintf("trace %016x of %d points and outcomes %016x, then %016x of %d and %016x",
+		Detail: fmt.Sprintf("trace %016x, %d points, outcomes %016x; again %016x, %d, %016x",
 			hash, steps, print, res.Hash, res.Steps, r.print),
 		Where: fault.Where{Line: -1, CPU: -1}})
 }
@@ -391,6 +404,33 @@ func (r *Runner) bind() {
 	}
 }
 
+// ours are the packages whose own panics are faults of this project, also where the
+// words do not say so.
+var ours = []string{"allocfuzz/oracle.", "allocfuzz/oracle/sched.", "allocfuzz/impls/machine.",
+	"allocfuzz/impls/play."}
+
+// blame says whether a panic came from code of this project that a subject only
+// runs on: the frame that panicked is the first behind the runtime's.
+func blame(stack []byte) bool {
+	text := string(stack)
+	if i := strings.LastIndex(text, "\npanic("); i >= 0 {
+		text = text[i+1:]
+	}
+	for _, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "panic(") ||
+			strings.HasPrefix(line, "runtime.") {
+			continue
+		}
+		for _, pkg := range ours {
+			if strings.HasPrefix(line, pkg) {
+				return true
+			}
+		}
+		return false
+	}
+	return false
+}
+
 // panicked turns what a subject panicked with into a fault, and passes on faults
 // of this project.
 func (r *Runner) panicked(err error) {
@@ -403,6 +443,9 @@ func (r *Runner) panicked(err error) {
 	}
 	if strings.HasPrefix(p.Error(), "allocfuzz:") {
 		panic(p.Error() + "\n\n" + string(p.Stack))
+	}
+	if blame(p.Stack) {
+		panic("allocfuzz: " + p.Error() + "\n\n" + string(p.Stack))
 	}
 	r.judge.fault(fault.Aborted, "panic: %s\n%s", p.Error(), p.Stack)
 	r.res.Aborted = true

@@ -3,6 +3,7 @@ package oracle_test
 import (
 	"testing"
 
+	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
 )
@@ -34,35 +35,56 @@ cpu0 free c a
 cpu1 free c b
 `
 
+// BenchmarkSchedulesFull: the same search with every check on: the structure looked at
+// after every operation, and the end, at which all pages must come back; without the
+// end; and with the structure looked at in the end only.
+func BenchmarkSchedulesFull(b *testing.B) {
+	for _, row := range []struct {
+		name string
+		opt  oracle.Options
+	}{{"all", oracle.Options{}}, {"no end", oracle.Options{NoEnd: true}},
+		{"shallow", oracle.Options{Shallow: true}},
+		{"shallow, no end", oracle.Options{Shallow: true, NoEnd: true}}} {
+		b.Run(row.name, func(b *testing.B) {
+			searches(b, compile(b, aba), subject(b, "slub-2008-seq"), row.opt)
+		})
+	}
+}
+
 // BenchmarkSchedules: whole runs a second of a search at bound 1, and the points
 // in them. An interrupt at every point of one CPU, or a switch at every point of
 // two.
 func BenchmarkSchedules(b *testing.B) {
 	for _, job := range []struct{ name, text string }{{"irq", aba}, {"smp", twoCPUs}} {
-		for _, v := range []string{"slub-2008-irqsave", "slub-2008-seq", "slub-2021-partial-irqsave",
+		for _, v := range []string{"slub-2008-irqsave", "slub-2008-seq",
+			"slub-2021-partial-irqsave",
 			"slab-locked"} {
 			b.Run(job.name+"/"+v, func(b *testing.B) {
-				p, v := compile(b, job.text), subject(b, v)
-				r := oracle.NewRunner()
-				defer r.Close()
 				opt := oracle.Options{Shallow: true, Checks: searchChecks, Discard: true}
-				r.Singles(p, v, opt)
-				b.ReportAllocs()
-				b.ResetTimer()
-				schedules, points := 0, uint64(0)
-				for b.Loop() {
-					x := r.Singles(p, v, opt)
-					if x.Finding != nil {
-						b.Fatal(x.Finding.Fault)
-					}
-					schedules += x.Schedules
-					points += x.Points
-				}
-				seconds := b.Elapsed().Seconds()
-				b.ReportMetric(float64(schedules)/seconds/1e3, "kschedules/s")
-				b.ReportMetric(float64(points)/seconds/1e6, "Mpoints/s")
-				b.ReportMetric(float64(schedules)/float64(b.N), "schedules/op")
+				searches(b, compile(b, job.text), subject(b, v), opt)
 			})
 		}
 	}
+}
+
+// searches runs one search after the other and counts what they run.
+func searches(b *testing.B, p *oracle.Compiled, v *impls.Variant, opt oracle.Options) {
+	r := oracle.NewRunner()
+	defer r.Close()
+	r.Singles(p, v, opt)
+	b.ReportAllocs()
+	b.ResetTimer()
+	schedules, points := 0, uint64(0)
+	for b.Loop() {
+		x := r.Singles(p, v, opt)
+		if x.Finding != nil {
+			b.Fatal(x.Finding.Fault)
+		}
+		schedules += x.Schedules
+		points += x.Points
+	}
+	seconds := b.Elapsed().Seconds()
+	b.ReportMetric(float64(schedules)/seconds/1e3, "kschedules/s")
+	b.ReportMetric(float64(points)/seconds/1e6, "Mpoints/s")
+	b.ReportMetric(float64(schedules)/float64(b.N), "schedules/op")
 }

@@ -180,7 +180,8 @@ type Exploration struct {
 
 // Singles runs p on v in line order and then once for every departure that is
 // possible at any point of that run: an interrupt, a switch, a migration, a
-// failing page request, one at a time (bound 1). It goes on after a finding.
+// failing page request, one at a time (bound 1). It goes on after a finding. Options
+// say what each run costs: see Shallow, NoEnd, Discard and Checks.
 func (r *Runner) Singles(p *Compiled, v *impls.Variant, opt Options) *Exploration {
 	x := &Exploration{Subject: v}
 	survey := &sched.Survey{}

@@ -95,7 +95,8 @@ func TestAnchorErrors(t *testing.T) {
 		{"unknown handler", departure(at, prog.Action{Kind: prog.Interrupt, CPU: 3}), "no context"},
 		{"unknown task", departure(at, prog.Action{Kind: prog.ToTask, Name: "t"}), "no context"},
 		{"unknown CPU", departure(at, prog.Action{Kind: prog.Move, CPU: 7}), "no context"},
-		{"unknown line", departure(prog.Where{Ref: prog.LineRef{Verb: prog.Free, Name: "q"}}, deliver),
+		{"unknown line", departure(prog.Where{Ref: prog.LineRef{Verb: prog.Free, Name: "q"}},
+			deliver),
 			"free(q)"},
 		{"line of another program", departure(prog.Where{Line: &prog.Line{}}, deliver), "line"},
 	} {
@@ -106,8 +107,9 @@ func TestAnchorErrors(t *testing.T) {
 			}
 		})
 	}
-	if as, err := p.Anchors(&prog.Sched{Departures: []prog.Departure{departure(at, deliver)}}); err !=
-		nil || len(as) != 1 || as[0].Pos != 1 || as[0].Acts[0].Ctx != 1 {
+	right := prog.Sched{Departures: []prog.Departure{departure(at, deliver)}}
+	if as, err := p.Anchors(&right); err != nil || len(as) != 1 || as[0].Pos != 1 ||
+		as[0].Acts[0].Ctx != 1 {
 		t.Errorf("a right one: %+v, %v", as, err)
 	}
 }
@@ -131,7 +133,8 @@ func TestRepair(t *testing.T) {
 	}
 	if out.Repaired != 2 || out.Runs != 2 || out.Finding == nil || out.Expected != "" ||
 		out.Sched == nil {
-		t.Errorf("repaired %d, runs %d, finding %v, want 2 left out, 2 runs and the bug", out.Repaired,
+		t.Errorf("repaired %d, runs %d, finding %v, want 2 left out, 2 runs and the bug",
+			out.Repaired,
 			out.Runs, out.Finding)
 	}
 	if out.Known() || out.Missing() {
@@ -162,7 +165,8 @@ func TestModes(t *testing.T) {
 		for range 2 { // a replay can be used again
 			got := place(r.Run(p, v, opt), "alloc(x)")
 			if (got != order) != row.moved || len(replay.Unused()) != row.unused {
-				t.Errorf("mode %d: the handler at %d, in line order at %d, %d unused", row.mode, got, order,
+				t.Errorf("mode %d: the handler at %d, in line order at %d, %d unused", row.mode,
+					got, order,
 					len(replay.Unused()))
 			}
 		}
@@ -268,7 +272,8 @@ func TestPoints(t *testing.T) {
 		}
 	}
 	if nested[1] == 0 {
-		t.Errorf("points inside the handler: %d in line order, %d under the block", nested[0], nested[1])
+		t.Errorf("points inside the handler: %d in line order, %d under the block", nested[0],
+			nested[1])
 	}
 	bad := prog.Sched{Departures: []prog.Departure{departure(prog.Where{Ref: prog.LineRef{
 		Label: "nowhere"}}, prog.Action{Kind: prog.None})}}

@@ -116,7 +116,8 @@ func replayed(t *testing.T, r *oracle.Runner, p *oracle.Compiled, x *oracle.Expl
 		t.Errorf("replayed: %+v, want %s", out.Finding, x.Finding.Identity())
 	}
 	if out.Hash != hash || out.Steps != steps || out.Hash != x.Hash {
-		t.Errorf("trace %016x of %d points, want %016x of %d, found with %016x", out.Hash, out.Steps,
+		t.Errorf("trace %016x of %d points, want %016x of %d, found with %016x", out.Hash,
+			out.Steps,
 			hash, steps, x.Hash)
 	}
 }
@@ -147,7 +148,8 @@ func TestSinglesSilent(t *testing.T) {
 			x := r.Singles(p, v, oracle.Options{})
 			schedules += x.Schedules
 			if x.Finding != nil {
-				t.Errorf("%s on %s: %s under\n%s", file, name, x.Finding.Fault, schedText(p, x.Sched))
+				t.Errorf("%s on %s: %s under\n%s", file, name, x.Finding.Fault, schedText(p,
+					x.Sched))
 			}
 		}
 		if schedules < 30 {

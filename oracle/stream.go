@@ -64,7 +64,8 @@ func (s *stream) accept(v *impls.Variant) error {
 		return err
 	}
 	if v.New == nil {
-		return fmt.Errorf("%s: a remote subject: expected one in process, or a whole program", v.Name)
+		return fmt.Errorf("%s: a remote subject: expected one in process, or a whole program",
+			v.Name)
 	}
 	if p := s.k.p.Config.Preempt; !v.For(p) {
 		return fmt.Errorf("%s: made for other machines than preempt=%s", v.Name, p)

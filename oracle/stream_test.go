@@ -98,7 +98,8 @@ func TestStreamFinds(t *testing.T) {
 	for _, text := range []string{
 		"cpu0 a = malloc 8 => ok\ncpu0 free a => enomem\n",
 		"cpu0 a = malloc 8\ncpu0 free a\ncpu0 free a => ok\ncpu0 a = malloc 8 => ok\n",
-		"cpu0 repeat 3 {\n\tcpu0 repeat 2 {\n\t\tcpu0 a = malloc 8 => skipped\n\t\tcpu0 free a\n\t}\n}\n",
+		"cpu0 repeat 3 {\n\tcpu0 repeat 2 {\n\t\tcpu0 a = malloc 8 => skipped\n" +
+			"\t\tcpu0 free a\n\t}\n}\n",
 		"cpu0 c = create size=8\ncpu0 a = alloc c\ncpu0 destroy c => ok\ncpu0 free c a\n" +
 			"cpu0 destroy c => ok\ncpu0 a = alloc c => ok\n",
 		"check\ncheck\ncpu0 a = malloc 8\ncheck\n",
@@ -107,7 +108,8 @@ func TestStreamFinds(t *testing.T) {
 		"cpu1 a = malloc 8\n",
 		"task one cpu=1\none a = malloc 8\ncheck\none free a\n",
 		"cpu0 a = malloc 8\ncpu0 a = malloc 8\ncpu0 a = malloc 8 => enomem\n",
-		"cache c size=8\ncpu0 a = alloc c\ncpu0 free c a\ncpu0 validate c => ok\ncpu0 a = alloc c\n",
+		"cache c size=8\ncpu0 a = alloc c\ncpu0 free c a\ncpu0 validate c => ok\n" +
+			"cpu0 a = alloc c\n",
 	} {
 		rows = append(rows, rule{text: text})
 	}
@@ -144,7 +146,8 @@ func TestStreamErrors(t *testing.T) {
 		v          *impls.Variant
 		want       string
 	}{
-		{"second task", "machine cpus=2\ncpu0 a = malloc 8\n\ncpu1 b = malloc 8\n", v, "s.prog:5:1: "},
+		{"second task", "machine cpus=2\ncpu0 a = malloc 8\n\ncpu1 b = malloc 8\n", v,
+			"s.prog:5:1: "},
 		{"handler", "cpu0 a = malloc 8\nirq0 b = malloc 8\n", v, "s.prog:3:1: "},
 		{"schedule", "cpu0 a = malloc 8\n\nsched\nat malloc(a) end - 1: none\n", v, "s.prog:4:1: "},
 		{"schedule of nothing", "cache c size=8\n\nsched\n", v, "s.prog:4:1: "},

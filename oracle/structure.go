@@ -59,7 +59,8 @@ func (r *Runner) structure(c *machine.Ctx) {
 	for i := range r.snap.Counts {
 		k := &r.snap.Counts[i]
 		if k.Stored != k.Counted {
-			r.broken(fault.CountWrong, "%s is stored as %d and counts %d", k.Name, k.Stored, k.Counted)
+			r.broken(fault.CountWrong, "%s is stored as %d and counts %d", k.Name, k.Stored,
+				k.Counted)
 		}
 	}
 	r.placed()
@@ -120,7 +121,8 @@ func (r *Runner) fullness(b *impls.SlabState, k *impls.CacheState, p impls.Place
 		wrong = free < b.Objects
 	}
 	if wrong {
-		r.broken(fault.ListOrder, "%s has %d of %d objects free and is on list %d", name(b, k), free,
+		r.broken(fault.ListOrder, "%s has %d of %d objects free and is on list %d", name(b, k),
+			free,
 			b.Objects, p.List)
 	}
 }
@@ -246,13 +248,18 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // demands every page back: by the page layer's own figure, and for small arenas
 // by taking them all.
 func (r *Runner) epilogue() {
-	e := &ending{r: r, line: len(r.lines)}
+	if r.end == nil {
+		r.end = &ending{r: r}
+		r.end.body = r.end.run
+	}
+	e := r.end
+	e.line, e.skipped, e.taken = r.base+len(r.lines), false, 0
 	if r.native {
 		c := r.m.NativeCtx(0, "end")
 		e.run(c)
 		c.Release()
 	} else {
-		r.m.AddTask("end", 0, e.line, true, e.run)
+		r.m.AddTask("end", 0, e.line, true, e.body)
 		r.panicked(r.m.Sim().Run(nil))
 	}
 	if r.res.Aborted || r.m.Sim() != nil && r.m.Sim().Aborted() {
@@ -271,6 +278,10 @@ type ending struct {
 	skipped bool // something could not be freed, so nothing is demanded
 	taken   int  // pages that could be had at the end
 	ev      impls.Event
+	op      impls.Op
+	step    play.Step
+	got     []*machine.Page
+	body    func(*machine.Ctx)
 }
 
 const takeMax = 64
@@ -286,15 +297,16 @@ func (e *ending) run(c *machine.Ctx) {
 	}
 	for i := range r.p.Stores {
 		if r.exec.Cache(i) != nil && r.v.Caps.Has(impls.CapDestroy) {
-			e.do(c, &impls.Op{Code: impls.OpDestroy, Cache: int32(i), Slot: -1, Result: -1})
+			e.do(c, impls.Op{Code: impls.OpDestroy, Cache: int32(i), Slot: -1, Result: -1})
 			if e.ev.Outcome == impls.Refused && !e.skipped {
-				r.judge.fault(fault.OutcomesDiffer, "destroy of %s refused, though every object was freed",
+				r.judge.fault(fault.OutcomesDiffer,
+					"destroy of %s refused, though every object was freed",
 					r.p.Stores[i])
 				e.skipped = true
 			}
 		}
 	}
-	e.do(c, &impls.Op{Code: impls.OpDrain, Cache: -1, Slot: -1, Result: -1})
+	e.do(c, impls.Op{Code: impls.OpDrain, Cache: -1, Slot: -1, Result: -1})
 	if r.m.PageLayer() != nil && r.m.Pages <= takeMax && !e.skipped {
 		e.take(c)
 	}
@@ -316,24 +328,24 @@ func (e *ending) free(c *machine.Ctx, i int) {
 	if op.Cache < -1 {
 		op.Code, op.Cache = impls.OpPagesFree, -1
 	}
-	e.do(c, &op)
+	e.do(c, op)
 	if e.ev.Outcome != impls.OK {
 		e.skipped = true
 	}
 }
 
-func (e *ending) do(c *machine.Ctx, op *impls.Op) {
+func (e *ending) do(c *machine.Ctx, op impls.Op) {
 	r := e.r
+	e.op = op
 	c.BeginLine(e.line, [2]int32{})
 	r.judge.ctx = c
-	var step play.Step
 	e.ev = impls.Event{Op: -1}
-	if r.exec.Begin(c, op, &e.ev, &step) {
+	if r.exec.Begin(c, &e.op, &e.ev, &e.step) {
 		if play.Frees(op.Code) {
 			r.judge.event(&e.ev)
 		}
-		r.exec.Call(c, &step)
-		r.exec.End(c, &step)
+		r.exec.Call(c, &e.step)
+		r.exec.End(c, &e.step)
 	}
 	c.EndLine(e.line)
 }
@@ -341,16 +353,16 @@ func (e *ending) do(c *machine.Ctx, op *impls.Op) {
 // take allocates every page and gives them back.
 func (e *ending) take(c *machine.Ctx) {
 	c.BeginLine(e.line, [2]int32{})
-	var got []*machine.Page
+	e.got = e.got[:0]
 	for {
 		p := c.AllocPages(0, false)
 		if p == nil {
 			break
 		}
-		got = append(got, p)
+		e.got = append(e.got, p)
 	}
-	e.taken = len(got)
-	for _, p := range got {
+	e.taken = len(e.got)
+	for _, p := range e.got {
 		c.FreePages(p)
 	}
 	c.EndLine(e.line)
@@ -367,13 +379,15 @@ func (r *Runner) returned(e *ending) {
 		b := &r.snap.Slabs[i]
 		kept += 1 << b.Order
 		if r.snap.Caches[b.Cache].Dead {
-			r.judge.fault(fault.PagesLeaked, "%s outlives its cache", name(b, &r.snap.Caches[b.Cache]))
+			r.judge.fault(fault.PagesLeaked, "%s outlives its cache", name(b,
+				&r.snap.Caches[b.Cache]))
 			return
 		}
 	}
 	free := r.m.PageLayer().FreePages()
 	if free+kept != r.m.Pages {
-		r.judge.fault(fault.PagesLeaked, "%d pages, %d free and %d in slabs after the end", r.m.Pages,
+		r.judge.fault(fault.PagesLeaked, "%d pages, %d free and %d in slabs after the end",
+			r.m.Pages,
 			free, kept)
 		return
 	}

@@ -106,11 +106,13 @@ var ownershipRules = []rule{
 		text: "cache c size=64\ncpu0 a = alloc c\ncheck\n"},
 	{title: fault.OutsideArena, text: twoMallocs, bug: second(
 		func(t *toy, _ impls.Addr, _ uint64) impls.Addr { return uint64(len(t.mem)) - 8 })},
-	{title: fault.UsableTooSmall, text: "cpu0 a = malloc 48\ncpu0 usable a\n", bug: toyBug{usable: -1}},
+	{title: fault.UsableTooSmall, text: "cpu0 a = malloc 48\ncpu0 usable a\n",
+		bug: toyBug{usable: -1}},
 	{title: fault.RefusedNoReason, text: "cpu0 a = malloc 48\n",
 		bug: toyBug{refuse: "malloc", silent: true}},
-	{title: fault.RefusedNoReason, how: "realloc", text: "cpu0 a = malloc 8\ncpu0 a = realloc a 9\n",
-		bug: toyBug{refuse: "realloc", silent: true}},
+	{title: fault.RefusedNoReason, how: "realloc",
+		text: "cpu0 a = malloc 8\ncpu0 a = realloc a 9\n",
+		bug:  toyBug{refuse: "realloc", silent: true}},
 	{title: fault.RefusedNoReason, how: "create", text: "cpu0 c = create size=8\n",
 		bug: toyBug{refuse: "create", silent: true}},
 	{title: fault.RefusedNoReason, how: "pages", text: "cpu0 a = pages 1\n",
@@ -129,12 +131,14 @@ func scribble(t *toy, _ impls.Addr, _ uint64) {
 var contentsRules = []rule{
 	{title: fault.ContentsChanged, how: "at free", bug: toyBug{after: scribble},
 		text: "cpu0 a = malloc 48\ncpu0 b = malloc 48\ncpu0 free a\n"},
-	{title: fault.ContentsChanged, how: "at verify", bug: toyBug{after: scribble}, text: twoMallocs},
+	{title: fault.ContentsChanged, how: "at verify", bug: toyBug{after: scribble},
+		text: twoMallocs},
 	{title: fault.ContentsChanged, how: "at fill", bug: toyBug{after: scribble},
 		text: "cpu0 a = malloc 48\ncpu0 b = malloc 48\ncpu0 fill a\n"},
 	{title: fault.NotZeroed, how: "malloc", text: "cpu0 a = malloc 48 flags=zero\n",
 		bug: toyBug{dirty: true}},
-	{title: fault.NotZeroed, how: "calloc", text: "cpu0 a = calloc 6 8\n", bug: toyBug{dirty: true}},
+	{title: fault.NotZeroed, how: "calloc", text: "cpu0 a = calloc 6 8\n",
+		bug: toyBug{dirty: true}},
 	{title: fault.NotZeroed, how: "memalign", text: "cpu0 a = memalign 64 48 flags=zero\n",
 		bug: toyBug{dirty: true}},
 	{title: fault.NotZeroed, how: "alloc", text: "cache c size=64\ncpu0 a = alloc c flags=zero\n",
@@ -228,7 +232,8 @@ var differenceRules = []rule{
 	{title: fault.OutcomesDiffer, how: "destroy of an empty cache", bug: toyBug{busy: true},
 		text: "cache c size=64\ncpu0 a = alloc c\ncpu0 free c a\ncpu0 destroy c\n"},
 	{title: fault.OutcomesDiffer, how: "destroy of a cache made again", bug: toyBug{busy: true},
-		text: "cpu0 c = create size=64\ncpu0 a = alloc c\ncpu0 c = create size=32\ncpu0 destroy c\n"},
+		text: "cpu0 c = create size=64\ncpu0 a = alloc c\n" +
+			"cpu0 c = create size=32\ncpu0 destroy c\n"},
 	{title: fault.OutcomesDiffer, how: "destroy at the end", bug: toyBug{busy: true},
 		text: twoObjects, extra: fault.Structure},
 	{title: fault.Aborted, text: twoMallocs, bug: toyBug{call: func(*toy, *machine.Ctx) {
@@ -310,7 +315,8 @@ func (row *rule) test(t *testing.T, r *oracle.Runner) {
 		t.Errorf("the finding %q, also %q", f.Title, f.Also)
 	}
 	rest := oracle.AllChecks.Without(e.Rule)
-	if got := titles(r.Run(p, broken, oracle.Options{Checks: rest})); slices.Contains(got, row.title) {
+	if got := titles(r.Run(p, broken, oracle.Options{Checks: rest})); slices.Contains(got,
+		row.title) {
 		t.Errorf("without the check: %q", got)
 	}
 	for _, native := range []bool{false, true} {
@@ -380,7 +386,8 @@ func TestTitlesComplete(t *testing.T) {
 			continue
 		}
 		if have[e.Title] == (elsewhere[e.Title] != "") {
-			t.Errorf("%s: in the table %v, elsewhere %q", e.Title, have[e.Title], elsewhere[e.Title])
+			t.Errorf("%s: in the table %v, elsewhere %q", e.Title, have[e.Title],
+				elsewhere[e.Title])
 		}
 	}
 }

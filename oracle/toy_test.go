@@ -30,7 +30,7 @@ type toyBug struct {
 	dirty  bool                                               // zeroed memory is not
 	loses  bool                                               // realloc forgets the old bytes
 	usable int                                                // added to the usable size
-	refuse string                                             // "malloc", "realloc", "create": says no
+	refuse string                                             // "malloc", "realloc" …: says no
 	silent bool                                               // … and notes no reason
 	busy   bool                                               // destroy says that objects remain
 	never  bool                                               // destroy never says so

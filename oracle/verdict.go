@@ -1,8 +1,6 @@
 package oracle
 
 import (
-	"fmt"
-
 	"allocfuzz/corpus/prog"
 	"allocfuzz/impls"
 	"allocfuzz/oracle/sched"
@@ -22,6 +20,7 @@ type Verdict struct {
 	Hash     uint64        // of the run that found something, else of the last
 	Sched    *prog.Sched   // of that run; nil in line order
 	Events   []impls.Event // outcomes of the run in line order, when it was made
+	Apart    bool          // it could not make every declared cache, see Comparison
 }
 
 // Missing says that a bug was expected and not found.
@@ -55,7 +54,7 @@ func (r *Runner) Judge(p *Compiled, v *impls.Variant, opt Options) (*Verdict, er
 		return out, res.Err
 	}
 	res.Expect()
-	out.Events = append(out.Events, res.Events...)
+	out.Events, out.Apart = append(out.Events, res.Events...), res.Apart()
 	out.add(res, nil)
 	if len(p.Prog.Scheds) > 0 && v.New != nil {
 		return out, r.scheduled(p, v, opt, &p.Prog.Scheds[0], out)
@@ -106,8 +105,8 @@ func (p *Compiled) neverReached(s *prog.Sched, anchors []sched.Anchor, a *sched.
 		if &anchors[i] == a || anchors[i].Pos == a.Pos && anchors[i].Kind == a.Kind &&
 			anchors[i].Field == a.Field && anchors[i].N == a.N && anchors[i].Iter == a.Iter {
 			return &prog.Error{File: p.Prog.File, Pos: s.Departures[i].Pos,
-				Msg: fmt.Sprintf("this point never occurs on %s, or the action is not possible there",
-					s.Subject),
+				Msg: "this point never occurs on " + s.Subject +
+					", or the action is not possible there",
 				Hint: "see the points of the line with allocfuzz replay -v"}
 		}
 	}

@@ -22,7 +22,7 @@ func (s *session) corpus(ctx context.Context) {
 			return
 		}
 		files++
-		if err := s.committed(r, file); err != nil {
+		if err := s.committed(ctx, r, file); err != nil && ctx.Err() == nil {
 			s.app.fail(err)
 		}
 	}
@@ -30,7 +30,7 @@ func (s *session) corpus(ctx context.Context) {
 }
 
 // committed replays one committed program.
-func (s *session) committed(r *engine.Replayer, file corpus.File) error {
+func (s *session) committed(ctx context.Context, r *engine.Replayer, file corpus.File) error {
 	p, err := file.Program()
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *session) committed(r *engine.Replayer, file corpus.File) error {
 	if len(s.flags.pick.names) == 0 {
 		subjects = unique(append(subjects, engine.Owners(p)...))
 	}
-	list, err := r.Program(p, subjects)
+	list, err := r.Program(ctx, p, subjects)
 	if err != nil {
 		return err
 	}

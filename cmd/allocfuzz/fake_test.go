@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"allocfuzz/fuzz"
 )
@@ -55,11 +56,17 @@ func fakeFuzz() {
 		fakeInput(target)
 		fail("TITLE: slub-2008-seq: inuse wrong\n(" + fuzz.NotSaved + ": disk full)")
 	case "interrupted":
-		untilAsked()
+		untilAsked(os.Interrupt)
 		fakeFinding("short", "cpu0 p = malloc 10\n")
 		fail("interrupted")
 	case "cut":
-		untilAsked()
+		untilAsked(os.Interrupt)
+		fail("interrupted")
+	case "hangup":
+		untilAsked(syscall.SIGHUP)
+		fail("interrupted")
+	case "unheard":
+		untilAsked(syscall.SIGPIPE)
 		fail("interrupted")
 	case "flake":
 		fail("context deadline exceeded")
@@ -81,14 +88,14 @@ func fail(text string) {
 	os.Exit(1)
 }
 
-// untilAsked interrupts allocfuzz, as a user does, and returns when it asks this
-// process to end.
-func untilAsked() {
+// untilAsked sends allocfuzz a signal, as a user or a terminal does, and returns when
+// it asks this process to end.
+func untilAsked(s os.Signal) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, os.Interrupt)
 	parent, err := os.FindProcess(os.Getppid())
 	if err == nil {
-		err = parent.Signal(os.Interrupt)
+		err = parent.Signal(s)
 	}
 	if err != nil {
 		fail(err.Error())

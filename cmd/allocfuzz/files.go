@@ -2,24 +2,24 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz/engine"
 )
-
-// stdinName is what messages call standard input.
-const stdinName = "<stdin>"
 
 // open opens a file for reading; "-" is standard input. A folder is an error that
 // says what to do instead. The name is for messages.
 func (a *app) open(file, pattern string) (in io.ReadCloser, name string, err error) {
 	if file == "-" {
-		return io.NopCloser(a.in), stdinName, nil
+		return io.NopCloser(a.in), engine.Stdin, nil
 	}
 	info, err := os.Stat(file)
 	if err == nil && info.IsDir() {
@@ -75,4 +75,75 @@ func (a *app) program(file string) (*prog.Program, error) {
 			Hint: "the file may be cut: if it is not, allocfuzz fmt -w completes it"}
 	}
 	return p, nil
+}
+
+// A stoppable reader reads until its context ends, even while it waits for a pipe or
+// a terminal: what it reads from is then left to wait. It reads nothing before it is
+// asked.
+type stoppable struct {
+	ctx    context.Context
+	in     io.Reader
+	pieces chan piece
+	rest   piece
+}
+
+// A piece is what one read gave.
+type piece struct {
+	data     []byte
+	err      error
+	panicked string
+}
+
+// untilDone makes a reader of in that ends when ctx does.
+func untilDone(ctx context.Context, in io.Reader) io.Reader { return &stoppable{ctx: ctx, in: in} }
+
+// readOn hands on pieces of the input to its end.
+func (s *stoppable) readOn() {
+	for {
+		p := readPiece(s.in)
+		select {
+		case s.pieces <- p:
+		case <-s.ctx.Done():
+			return
+		}
+		if p.err != nil || p.panicked != "" {
+			return
+		}
+	}
+}
+
+func readPiece(in io.Reader) (p piece) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.panicked = fmt.Sprintf("%v\n\n%s", v, debug.Stack())
+		}
+	}()
+	p.data = make([]byte, 1<<16)
+	n, err := in.Read(p.data)
+	p.data, p.err = p.data[:n], err
+	return p
+}
+
+// Read returns what is there, or the context's error once it has ended.
+func (s *stoppable) Read(b []byte) (int, error) {
+	if s.pieces == nil {
+		s.pieces = make(chan piece)
+		go s.readOn()
+	}
+	if len(s.rest.data) == 0 && s.rest.err == nil {
+		select {
+		case s.rest = <-s.pieces:
+		case <-s.ctx.Done():
+			s.rest = piece{err: s.ctx.Err()}
+		}
+	}
+	if s.rest.panicked != "" {
+		panic(s.rest.panicked)
+	}
+	n := copy(b, s.rest.data)
+	s.rest.data = s.rest.data[n:]
+	if len(s.rest.data) > 0 {
+		return n, nil
+	}
+	return n, s.rest.err
 }

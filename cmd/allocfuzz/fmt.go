@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -54,6 +54,10 @@ func (a *app) format(file string, f fmtFlags) error {
 	if file == "-" && f.write {
 		return errors.New("fmt -w: standard input cannot be written back; leave -w out")
 	}
+	if info, err := os.Stat(file); f.write && err == nil && !info.IsDir() &&
+		!info.Mode().IsRegular() {
+		return fmt.Errorf("%s: is no regular file: -w cannot write it back; leave -w out", file)
+	}
 	text, name, err := a.read(file)
 	if err != nil {
 		return err
@@ -67,10 +71,7 @@ func (a *app) format(file string, f fmtFlags) error {
 	a.noteFormatted(name, changed)
 	switch {
 	case f.write && changed:
-		if err := fuzz.WriteFile(file, func(w io.Writer) error {
-			_, err := w.Write(formatted)
-			return err
-		}); err != nil {
+		if err := fuzz.WriteBytes(file, formatted); err != nil {
 			return fileError(file, err)
 		}
 	case f.write:

@@ -70,12 +70,15 @@ func (a *app) importTrace(file string, f importFlags) error {
 		return err
 	}
 	defer in.Close()
+	ctx, done := interruptible()
+	defer done()
+	lines := untilDone(ctx, in)
 	opt := trace.Options{File: name, Strict: f.strict, Limit: f.limit, Doc: f.doc}
 	var res trace.Result
 	write := func(w io.Writer) error {
 		b := bufio.NewWriterSize(w, 1<<16)
 		var err error
-		if res, err = trace.Write(b, f.format, in, opt); err != nil {
+		if res, err = trace.Write(b, f.format, lines, opt); err != nil {
 			return err
 		}
 		return b.Flush()
@@ -86,6 +89,10 @@ func (a *app) importTrace(file string, f importFlags) error {
 		err = write(io.Discard)
 	} else {
 		err = write(a.out)
+	}
+	if ctx.Err() != nil {
+		a.interrupted()
+		return nil
 	}
 	if err != nil {
 		return importError(f.output, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 
@@ -21,14 +22,15 @@ type batch struct {
 	verbose  bool
 }
 
-// replayFile replays one file on every subject and tells what came of it.
-func (a *app) replayFile(name string, b *batch) error {
+// replayFile replays one file on every subject and tells what came of it. When ctx
+// ends before, that is an error and the subjects that are left are not told of.
+func (a *app) replayFile(ctx context.Context, name string, b *batch) error {
 	p, err := a.program(name)
 	if err != nil {
 		return err
 	}
-	list, err := b.replayer.Program(p, b.subjects)
-	if err != nil {
+	list, err := b.replayer.Program(ctx, p, b.subjects)
+	if err != nil && ctx.Err() == nil {
 		return err
 	}
 	f := file{File: filepath.ToSlash(p.File), Subjects: []replay{}}
@@ -44,8 +46,8 @@ func (a *app) replayFile(name string, b *batch) error {
 		}
 		f.Subjects = append(f.Subjects, replayOf(r))
 	}
-	if b.verbose {
-		err = a.walkFile(p, b, &f)
+	if b.verbose && err == nil {
+		err = a.walkFile(ctx, p, b, &f)
 	}
 	a.doc.Files = append(a.doc.Files, f)
 	if !a.json {
@@ -80,18 +82,26 @@ func replayOf(r *engine.Replay) replay {
 	return out
 }
 
+// walkMax bounds the operations of a program whose points are listed: a longer list
+// nobody reads, and it does not fit the memory.
+const walkMax = 100_000
+
 // walkFile lists the points of every run of a file.
-func (a *app) walkFile(p *prog.Program, b *batch, f *file) error {
+func (a *app) walkFile(ctx context.Context, p *prog.Program, b *batch, f *file) error {
 	c, err := oracle.Compile(p)
 	if err != nil {
 		return err
+	}
+	if n := c.Operations(); n > walkMax {
+		return fmt.Errorf("%s: -v: %d operations; expected at most %d to list the points of; "+
+			"shorten the program or leave -v out", p.File, n, walkMax)
 	}
 	for i, v := range b.subjects {
 		if f.Subjects[i].Outcome == leftOut {
 			continue
 		}
 		for _, s := range walks(p, v) {
-			points, err := walk(b.replayer, c, v, s)
+			points, err := walk(ctx, b.replayer, walked{c, v, s})
 			if err != nil {
 				return err
 			}
@@ -107,8 +117,8 @@ func (a *app) walkFile(p *prog.Program, b *batch, f *file) error {
 // tellFile prints a file's table and the reports of what was found in it.
 func (a *app) tellFile(p *prog.Program, b *batch, list []engine.Replay) {
 	fmt.Fprintf(a.out, "%s\n", p.File)
-	t := a.newTable("subject", "outcome", "operations", "unsupported", "repaired")
-	t.SetColumnConfigs(numbers("operations", "unsupported", "repaired"))
+	t := a.newTable("subject", "outcome", "operations", "unsupported", "skipped", "repaired")
+	t.SetColumnConfigs(numbers("operations", "unsupported", "skipped", "repaired"))
 	for i := range list {
 		t.AppendRow(replayRow(&list[i]))
 	}
@@ -139,9 +149,9 @@ func replayRow(r *engine.Replay) table.Row {
 	v := r.Verdict
 	switch {
 	case r.Err != nil:
-		return table.Row{v.Subject.Name, "error: see above", "", "", ""}
+		return table.Row{v.Subject.Name, "error: see above", "", "", "", ""}
 	case v.Left != "":
-		return table.Row{v.Subject.Name, "left out: " + v.Left, "", "", ""}
+		return table.Row{v.Subject.Name, "left out: " + v.Left, "", "", "", ""}
 	}
 	outcome := silent
 	if len(r.Findings) > 0 {
@@ -154,7 +164,8 @@ func replayRow(r *engine.Replay) table.Row {
 		}
 	}
 	c := r.Counts()
-	return table.Row{v.Subject.Name, outcome, c.Operations, share(&c), v.Repaired}
+	return table.Row{v.Subject.Name, outcome, c.Operations, share(&c), c.Skipped,
+		v.Repaired}
 }
 
 // share is the part of the operations that was not supported.
@@ -175,11 +186,12 @@ func (a *app) adviseOwners(p *prog.Program, b *batch) {
 
 // summary prints what every subject did over all files.
 func (a *app) summary(subjects []*impls.Variant, tally engine.Tally) {
-	t := a.newTable("subject", "programs", "operations", "unsupported", "refused")
-	t.SetColumnConfigs(numbers("programs", "operations", "unsupported", "refused"))
+	t := a.newTable("subject", "programs", "operations", "unsupported", "skipped", "refused")
+	t.SetColumnConfigs(numbers("programs", "operations", "unsupported", "skipped", "refused"))
 	for _, v := range subjects {
 		c := tally[v.Name]
-		t.AppendRow(table.Row{v.Name, c.Programs, c.Operations, share(c), c.Refused})
+		t.AppendRow(table.Row{v.Name, c.Programs, c.Operations, share(c), c.Skipped,
+			c.Refused})
 	}
 	t.Render()
 }

@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"allocfuzz/corpus/prog"
@@ -48,19 +49,32 @@ func start(args []string, in io.Reader, out, errs io.Writer) (status int) {
 	a := &app{in: in, out: bufio.NewWriter(out), err: errs}
 	defer func() {
 		if p := recover(); p != nil {
-			fmt.Fprintf(errs, "%s\n\n%s", faultText(p), debug.Stack())
+			text := faultText(p)
+			fmt.Fprintf(errs, "%s\n\n%s", text, debug.Stack())
+			line, _, _ := strings.Cut(text, "\n")
+			a.doc.Errors = append(a.doc.Errors, failure{Message: line})
+			a.finish()
 			status = statusWrong
 		}
 	}()
 	root := a.root()
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
+		a.json = a.json || asksJSON(args) // the flag may stand behind the one that is wrong
 		if strings.HasPrefix(err.Error(), "unknown command") {
 			err = fmt.Errorf("%w; see allocfuzz --help", err)
 		}
 		a.fail(err)
 	}
 	return a.finish()
+}
+
+// asksJSON tells whether --json is among the words of a command line.
+func asksJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
 }
 
 // faultText is the message of a panic. One of this project says so itself.

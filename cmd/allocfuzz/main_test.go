@@ -10,9 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -205,6 +207,26 @@ func TestIdleSubject(t *testing.T) {
 	}
 }
 
+// TestIdleTarget: a target that ran no input is an error, unless the run was cut
+// short.
+func TestIdleTarget(t *testing.T) {
+	for _, c := range []struct {
+		cut  bool
+		want int
+	}{{false, statusWrong}, {true, statusInterrupted}} {
+		var errs bytes.Buffer
+		a := &app{out: bufio.NewWriter(io.Discard), err: &errs}
+		a.doc.Targets = []engine.TargetResult{{Name: "FuzzA", Execs: 1}, {Name: "FuzzB"}}
+		(&session{app: a, flags: &runFlags{}, tally: engine.NewTally(nil)}).end(c.cut)
+		said := errs.String()
+		if a.status != c.want || strings.Contains(said, "FuzzB ran no input") == c.cut ||
+			strings.Contains(said, "FuzzA") {
+			t.Errorf("cut %v: exit status %d, want %d, and it said %q", c.cut, a.status, c.want,
+				said)
+		}
+	}
+}
+
 // TestFault: a panic is told in one line and ends with status 2.
 func TestFault(t *testing.T) {
 	for value, want := range map[any]string{
@@ -222,6 +244,82 @@ func TestFault(t *testing.T) {
 		!strings.Contains(errs.String(), "main_test.go") {
 		t.Errorf("exit status %d, want %d, and a message with a stack:\n%s", status, statusWrong,
 			errs.String())
+	}
+}
+
+// TestFaultJSON: with --json a panic is told in the document too.
+func TestFaultJSON(t *testing.T) {
+	var out, errs bytes.Buffer
+	status := start([]string{"replay", "--json", "-"}, panicking{}, &out, &errs)
+	var doc document
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		t.Fatalf("%v in %q", err, out.String())
+	}
+	if status != statusWrong || doc.Complete || len(doc.Errors) != 1 ||
+		!strings.HasSuffix(doc.Errors[0].Message, "on purpose") {
+		t.Errorf("exit status %d, complete %v, errors %v", status, doc.Complete, doc.Errors)
+	}
+}
+
+// TestInterruptedInput: Ctrl-C ends a command that waits for its input, and nothing
+// is left behind.
+func TestInterruptedInput(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot interrupt itself")
+	}
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"import", "--json", "--format", "mtrace", "-o", filepath.Join(dir, "x.prog"), "-"},
+		{"replay", "--json", "-"},
+	} {
+		in := interrupting{make(chan struct{})}
+		defer close(in.release)
+		var out, errs bytes.Buffer
+		status := start(args, in, &out, &errs)
+		var doc document
+		if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+			t.Fatalf("%v in %q", err, out.String())
+		}
+		if status != statusInterrupted || doc.Complete || len(doc.Errors) > 0 {
+			t.Errorf("%s: exit status %d, complete %v, errors %v", args[0], status, doc.Complete,
+				doc.Errors)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// interrupting is an input at which the user gives up waiting.
+type interrupting struct{ release chan struct{} }
+
+func (i interrupting) Read([]byte) (int, error) {
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(os.Interrupt)
+	}
+	if err != nil {
+		return 0, err
+	}
+	<-i.release
+	return 0, io.EOF
+}
+
+// TestUntilDone: a stoppable reader gives what the input gives, and reads nothing
+// before it is asked.
+func TestUntilDone(t *testing.T) {
+	text := strings.Repeat("0123456789", 20_000)
+	in := strings.NewReader(text)
+	r := untilDone(t.Context(), in)
+	if in.Len() != len(text) {
+		t.Error("it read before it was asked")
+	}
+	if err := iotest.TestReader(r, []byte(text)); err != nil {
+		t.Error(err)
+	}
+	broken := errors.New("disk on fire")
+	if _, err := io.ReadAll(untilDone(t.Context(), iotest.ErrReader(broken))); err != broken {
+		t.Errorf("%v, want the input's error", err)
 	}
 }
 

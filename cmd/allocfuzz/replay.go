@@ -26,7 +26,11 @@ func (a *app) replayCommand() *cobra.Command {
 		Long: "Run programs on subjects, in line order and under their written schedules, and\n" +
 			"tell what was found: a table of subjects for each file, then a report for each\n" +
 			"finding. The exit status is 1 when anything was found, expected or not, and\n" +
-			"when a bug that a schedule block expects did not occur on its subject.",
+			"when a bug that a schedule block expects did not occur on its subject.\n\n" +
+			"The table counts operations over all runs of the file. Unsupported is the share\n" +
+			"that the subject cannot do; repaired are departures, of a schedule made for any\n" +
+			"subject or another, that did not apply. With -v the points are in the words of a\n" +
+			"schedule: alloc(a) load cpu_slab.freelist 1.",
 		Example: "  allocfuzz replay --subject slub-2008-cmpxchg corpus/regress/*.prog\n" +
 			"  allocfuzz replay --unsound corpus/regress/*.prog\n" +
 			"  allocfuzz replay -v --checks=-step,-structure new.prog\n" +
@@ -41,7 +45,8 @@ func (a *app) replayCommand() *cobra.Command {
 	f.pick.flags(c)
 	c.Flags().StringVar(&f.checks, "checks", "", "rules to switch off, as in -step,-structure, or "+
 		"the only ones to apply, as in ownership,contents; rules: "+strings.Join(ruleNames(), ", "))
-	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print every point of the runs")
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false,
+		"print every point of the runs, as schedules name them")
 	must(c.RegisterFlagCompletionFunc("checks", completeList(checkWords)))
 	return c
 }
@@ -111,16 +116,19 @@ func (a *app) replay(files []string, f replayFlags) error {
 	}
 	ctx, done := interruptible()
 	defer done()
+	a.in = untilDone(ctx, a.in)
 	b := &batch{replayer: r, subjects: subjects, tally: engine.NewTally(subjects),
 		verbose: f.verbose}
 	for _, name := range files {
 		if ctx.Err() != nil {
-			a.interrupted()
 			break
 		}
-		if err := a.replayFile(name, b); err != nil {
+		if err := a.replayFile(ctx, name, b); err != nil && ctx.Err() == nil {
 			a.fail(err)
 		}
+	}
+	if ctx.Err() != nil {
+		a.interrupted()
 	}
 	for _, v := range subjects {
 		a.doc.Subjects = append(a.doc.Subjects, describe(v, b.tally[v.Name]))

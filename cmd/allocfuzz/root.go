@@ -128,12 +128,17 @@ func completePrograms(*cobra.Command, []string, string) ([]string, cobra.ShellCo
 	return []string{"prog"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// interruptible returns a context that ends at the first Ctrl-C. The second one
-// kills the command and its children.
-func interruptible() (context.Context, func()) {
+// interruptible returns a context that ends at the first Ctrl-C, or other signal of
+// more. The second one kills the command and its children.
+func interruptible(more ...os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	for _, s := range more {
+		if !signal.Ignored(s) { // as nohup does
+			signal.Notify(signals, s)
+		}
+	}
 	go func() {
 		if _, ok := <-signals; !ok {
 			return

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,6 +83,7 @@ type session struct {
 	subjects []*impls.Variant
 	targets  []string
 	work     string // thrown away at the end
+	made     bool   // the folder of findings was not there before
 	tally    engine.Tally
 	began    bool // the fuzzing of every target was carried out
 }
@@ -96,7 +98,8 @@ func (a *app) run(f runFlags) error {
 		return err
 	}
 	defer s.clean()
-	ctx, done := interruptible()
+	// A terminal or a reader that is gone must not leave children and folders behind.
+	ctx, done := interruptible(syscall.SIGHUP, syscall.SIGPIPE)
 	defer done()
 	s.corpus(ctx)
 	err := s.fuzz(ctx)
@@ -152,6 +155,8 @@ func (s *session) folders() error {
 				fmt.Sprintf("%s-%d", time.Now().Format("20060102-150405"), os.Getpid()))
 		}
 	}
+	_, err := os.Stat(f.out)
+	s.made = errors.Is(err, os.ErrNotExist)
 	for _, dir := range []*string{&f.out, &f.cache} {
 		at, err := filepath.Abs(*dir)
 		if err != nil {
@@ -167,10 +172,13 @@ func (s *session) folders() error {
 	return err
 }
 
-// clean removes what nobody needs any more; an empty folder of findings too.
+// clean removes what nobody needs any more; a folder of findings that the run made
+// and that stayed empty, too.
 func (s *session) clean() {
 	os.RemoveAll(s.work)
-	os.Remove(s.flags.out)
+	if s.made {
+		os.Remove(s.flags.out)
+	}
 }
 
 // fuzz builds the fuzz binary and fuzzes the targets.

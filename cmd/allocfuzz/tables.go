@@ -19,6 +19,13 @@ func (s *session) end(cut bool) {
 				"capabilities and machines with allocfuzz subjects", v.Name))
 		}
 	}
+	faultless := a.status != statusWrong
+	for i := range a.doc.Targets {
+		if t := &a.doc.Targets[i]; t.Execs == 0 && !cut && faultless {
+			a.fail(fmt.Errorf("%s ran no input: nothing was fuzzed there; give --for more time",
+				t.Name))
+		}
+	}
 	a.doc.Out = s.flags.out
 	if !a.json {
 		s.targetTable()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"allocfuzz/corpus/prog"
@@ -24,11 +25,30 @@ func walks(p *prog.Program, v *impls.Variant) []*prog.Sched {
 	return []*prog.Sched{nil}
 }
 
+// A walked run is a program on a subject under a schedule; nil is line order.
+type walked struct {
+	program *oracle.Compiled
+	subject *impls.Variant
+	sched   *prog.Sched
+}
+
 // walk lists the points of one run, spelled so that they can be copied into a
 // schedule.
-func walk(r *engine.Replayer, c *oracle.Compiled, v *impls.Variant, s *prog.Sched) ([]point,
-	error) {
-	res, err := r.Runner().Points(c, v, s, r.Options)
+func walk(ctx context.Context, r *engine.Replayer, w walked) ([]point, error) {
+	var got struct {
+		points []point
+		err    error
+	}
+	opt := r.Options
+	if !r.Until(ctx, func(run *oracle.Runner) { got.points, got.err = w.points(run, opt) }) {
+		return nil, ctx.Err()
+	}
+	return got.points, got.err
+}
+
+func (w *walked) points(run *oracle.Runner, opt oracle.Options) ([]point, error) {
+	c := w.program
+	res, err := run.Points(c, w.subject, w.sched, opt)
 	if err == nil {
 		err = res.Err
 	}

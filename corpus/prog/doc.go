@@ -48,6 +48,9 @@
 // Keys of a cache: align, batch, cpu_partial, ctor=on, flags (words of CacheFlags, joined by
 // commas), limit, min_partial, objects, order, size. What is not given is the allocator's choice.
 //
+// Lines of at most 63 tasks (MaxTasks) may follow, declared or not; with preempt=rt every handler
+// is one of them.
+//
 // # Operations
 //
 //	[@LABEL] CONTEXT [NAMES =] VERB [operands] [key=value …] [=> OUTCOME [@SUBJECT]] … [; NOTE]
@@ -58,8 +61,9 @@
 //
 // The context is who runs the line. cpuN is a task that stays on CPU N; a declared task goes by
 // its name; the lines of irqN, or irqN.name, are the body of one interrupt handler of CPU N,
-// delivered once, by default where its first line stands. Lines of one context run in their
-// order. A check has no context: everybody waits there while the structure is examined.
+// delivered where its first line stands, unless a schedule has delivered it before. Lines of one
+// context run in their order. A check has no context: everybody waits there while the structure is
+// examined.
 //
 // Operands come in a fixed order: a cache, slots, numbers. Which ones a verb takes, with the
 // options and their limits, is in the table Ops (and Usage prints it):
@@ -85,7 +89,8 @@
 //
 // The outcome is one of ok, enomem, unsupported, skipped, refused, or report and the report's
 // title in quotes. It is compared with what happened, on one subject only if one is named. A note
-// is for people and is never compared.
+// is for people and is never compared. What a subject cannot do is unsupported there whatever the
+// line states, and an operation on a name that nothing was bound to is skipped.
 //
 // # Schedules
 //
@@ -94,7 +99,8 @@
 //
 // Schedules end the file. A block belongs to the subject it names, one block a subject, or to any
 // subject. Every departure below it names a point: the n-th one of this kind on this field (-
-// where there is none) while one line is executed once.
+// where there is none) while one line is executed once. The action comes just before that step
+// takes effect. allocfuzz replay -v prints every point of a run in these words.
 //
 //	WHERE   alloc(a)         the line with this verb and this name: its first result, else its
 //	                         first slot, else its cache. It must be the only such line
@@ -105,9 +111,10 @@
 //	KIND    load store cmpxchg memload memstore lock unlock irqsave irqrestore preempt_disable
 //	        preempt_enable pagealloc barrier call end wait
 //	FIELD   object.member, the kind of object, never one of them: cpu_slab.freelist
-//	ACTION  cpuN, a task     go on there          irqN, irqN.name   deliver this handler
+//	ACTION  cpuN, a task     go on there          irqN, irqN.name   deliver this handler (again)
 //	        move cpuN        move the task        fail              fail this page request
-//	        none             do not deliver
+//	        none             do not deliver the handler that is due at this point: the end
+//	                         of the line before its first one
 //
 // # Canonical text
 //

@@ -1,5 +1,10 @@
 package prog
 
+import (
+	"fmt"
+	"strings"
+)
+
 // faultsLine concern operations.
 var faultsLine = []badProgram{
 	{"binary later",
@@ -336,4 +341,22 @@ var faultsLine = []badProgram{
 	{"carriage return inside",
 		objs + "cpu0 free c\x0da\n",
 		"4:12: byte 0x0d; expected UTF-8 text without control characters; is this a binary file?"},
+	{"one task too many",
+		crowd("cpus=2", MaxTasks+1),
+		"131:1: t63: one task too many; expected lines of at most 63 tasks"},
+	{"one handler too many",
+		crowd("preempt=rt", MaxTasks) + "irq0 drain\nirq0 drain\n",
+		"130:1: irq0: one task too many; expected lines of at most 63 tasks; with preempt=rt " +
+			"every handler is a task too"},
+}
+
+// crowd is a program in which n declared tasks have a line each.
+func crowd(machine string, n int) string {
+	var tasks, lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&tasks, "task t%d cpu=0\n", i)
+		fmt.Fprintf(&lines, "t%d drain\n", i)
+	}
+	return first + "machine " + machine + "\n" + tasks.String() + "\n" +
+		lines.String()
 }

@@ -6,17 +6,10 @@ import (
 	"strings"
 )
 
-// OnFormat, when set, is called with every program that Format is about to print. Tests set it to
-// demand that Validate accepts what other packages build.
-var OnFormat func(p *Program)
-
 // Format prints a program in its one canonical spelling. A program that Parse returned is read
 // back equal, positions aside. Lines that an anchor names by pointer are given a label in the
 // text where they need one; the program is not changed.
 func Format(p *Program) []byte {
-	if OnFormat != nil {
-		OnFormat(p)
-	}
 	w := printer{b: make([]byte, 0, 256+48*len(p.Lines))}
 	w.prologue(p)
 	w.index(p)

@@ -227,17 +227,6 @@ func TestOneBlankLine(t *testing.T) {
 	}
 }
 
-// TestOnFormat demands that the hook sees what is printed.
-func TestOnFormat(t *testing.T) {
-	defer func() { OnFormat = nil }()
-	var seen *Program
-	OnFormat = func(p *Program) { seen = p }
-	p := &Program{Machine: DefaultMachine()}
-	if Format(p); seen != p {
-		t.Error("the hook was not called")
-	}
-}
-
 // TestWriterErrors demands that a full disk is reported by Close, and not forgotten on the way.
 func TestWriterErrors(t *testing.T) {
 	full := errors.New("disk full")

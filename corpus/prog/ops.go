@@ -121,6 +121,7 @@ const (
 	MaxBulk   = 4096    // names in a bulk operation
 	MaxFail   = 1 << 20 // number of a page request in one line
 	MaxNest   = 2       // repeats around a line
+	MaxTasks  = 63      // tasks with lines; with preempt=rt handlers count too
 	MaxN      = 1 << 30 // attempts, deliveries and iterations in an anchor
 	MaxLine   = 64 << 10
 )

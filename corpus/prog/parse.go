@@ -79,10 +79,10 @@ func earliest(list []problem, file string) *Error {
 
 func before(a, b Pos) bool { return a.Line < b.Line || a.Line == b.Line && a.Col < b.Col }
 
-// globals checks what concerns several lines: labels and anchors. With settle it gives every
+// globals checks what concerns several lines: labels, tasks and anchors. With settle it gives every
 // anchor its canonical spelling.
 func globals(p *Program, settle bool) []problem {
-	out := checkLabels(p)
+	out := append(checkLabels(p), checkTasks(p)...)
 	var x *Index
 	for i := range p.Scheds {
 		for j := range p.Scheds[i].Departures {
@@ -99,6 +99,32 @@ func globals(p *Program, settle bool) []problem {
 			}
 			out = append(out, problem{err: e.at(w.Pos), sched: i, dep: j})
 		}
+	}
+	return out
+}
+
+// checkTasks demands no more tasks than a machine runs. A handler is one on a real-time machine.
+func checkTasks(p *Program) []problem {
+	var out []problem
+	var last Ctx
+	var seen map[Ctx]bool
+	for i := range p.Lines {
+		l := &p.Lines[i]
+		if l.Ctx == last || l.Verb == Check || l.Ctx.IsIRQ() && p.Machine.Preempt != PreemptRT {
+			continue
+		}
+		if !seen[l.Ctx] && len(seen) == MaxTasks {
+			e := fault("%s: one task too many", l.Ctx).want("lines of at most %d tasks", MaxTasks)
+			if p.Machine.Preempt == PreemptRT {
+				e.hint("with preempt=rt every handler is a task too")
+			}
+			out = append(out, problem{err: e.at(l.Pos), line: l})
+			continue
+		}
+		if seen == nil {
+			seen = map[Ctx]bool{}
+		}
+		last, seen[l.Ctx] = l.Ctx, true
 	}
 	return out
 }

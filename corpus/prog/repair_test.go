@@ -54,6 +54,10 @@ var repairs = []struct {
 	{"binary line", objs + "cpu0 \x00\ncpu0 drain\n", objs + "cpu0 drain\n", []string{""}},
 	{"long line", objs + "#" + strings.Repeat("x", 3*MaxLine) + "\ncpu0 drain\n",
 		objs + "cpu0 drain\n", []string{""}},
+	{"one task too many", crowd("cpus=2", MaxTasks+1),
+		strings.TrimSuffix(crowd("cpus=2", MaxTasks+1), "t63 drain\n"), []string{"t63 drain"}},
+	{"handlers are no tasks", crowd("cpus=2", MaxTasks) + "irq0 drain\n",
+		crowd("cpus=2", MaxTasks) + "irq0 drain\n", nil},
 }
 
 // TestRepair demands that exactly what is wrong is left out, and said.

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -109,13 +108,9 @@ func (r *targetRun) died(e *ending) error {
 	file := filepath.Join(r.job.Out, "hung-"+filepath.Base(saved)+".prog")
 	r.res.Findings = append(r.res.Findings, Finding{Title: string(fault.Hung),
 		Also: []string{string(fault.Exited)}, Class: fault.Process.String(), Identity: id,
-		File: file, Command: "allocfuzz replay " + file, Target: r.name})
+		File: file, Command: "allocfuzz replay " + argument(file), Target: r.name})
 	r.job.Log("%s: an input hung the target or ended its process: %s", r.name, file)
-	text := prog.Format(p)
-	return fuzz.WriteFile(file, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return fuzz.WriteBytes(file, prog.Format(p))
 }
 
 // keepInputs copies the inputs that the fuzz engine saved in the working folder of
@@ -136,10 +131,7 @@ func (r *targetRun) keepInputs(work string) ([]string, error) {
 			return out, err
 		}
 		to := filepath.Join(dir, filepath.Base(name))
-		if err := fuzz.WriteFile(to, func(w io.Writer) error {
-			_, err := w.Write(text)
-			return err
-		}); err != nil {
+		if err := fuzz.WriteBytes(to, text); err != nil {
 			return out, err
 		}
 		out = append(out, to)

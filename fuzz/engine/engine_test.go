@@ -3,16 +3,20 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 	"allocfuzz/impls"
+	"allocfuzz/impls/machine"
 	"allocfuzz/oracle"
 )
 
@@ -177,7 +181,7 @@ func TestGather(t *testing.T) {
 	}
 	r := NewReplayer(oracle.Options{})
 	defer r.Close()
-	list, err := r.Program(p, owners)
+	list, err := r.Program(t.Context(), p, owners)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +274,7 @@ func TestReplayStated(t *testing.T) {
 	}
 	r := NewReplayer(oracle.Options{})
 	defer r.Close()
-	list, err := r.Program(p, fuzz.Sound()[:2])
+	list, err := r.Program(t.Context(), p, fuzz.Sound()[:2])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,5 +316,90 @@ func TestReplayDifference(t *testing.T) {
 	}
 	if f := list[2].Report.Finding; !strings.Contains(f.Fault.Detail, "ran line 0") {
 		t.Errorf("evidence: %v", f.Fault)
+	}
+}
+
+// TestArgument: file names in commands are spelled as a shell takes them.
+func TestArgument(t *testing.T) {
+	for file, want := range map[string]string{
+		"corpus/seeds/a-b_c.prog": "corpus/seeds/a-b_c.prog",
+		"<stdin>":                 "-",
+		"-x.prog":                 "./-x.prog",
+		"a b.prog":                "'a b.prog'",
+		"it's.prog":               `'it'\''s.prog'`,
+		"$HOME;x":                 "'$HOME;x'",
+		"é.prog":                  "'é.prog'",
+		"new\nline's":             `$'new\nline\'s'`,
+		"\xff":                    `$'\xff'`,
+		"":                        "''",
+	} {
+		if got := argument(file); got != want {
+			t.Errorf("argument(%q) = %s, want %s", file, got, want)
+		}
+	}
+}
+
+// TestUntil: what does not end before the context does is left behind with its
+// runner, and a panic comes back with its stack.
+func TestUntil(t *testing.T) {
+	r := NewReplayer(oracle.Options{})
+	defer r.Close()
+	ran := false
+	if !r.Until(t.Context(), func(run *oracle.Runner) { ran = run == r.runner }) || !ran {
+		t.Error("a function that ends was left behind, or had another runner")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	old, release := r.runner, make(chan struct{})
+	defer close(release)
+	if r.Until(ctx, func(*oracle.Runner) {
+		cancel()
+		<-release
+	}) {
+		t.Error("a function that does not end was not left behind")
+	}
+	if r.runner == old {
+		t.Error("the runner of what was left behind is used on")
+	}
+	defer func() {
+		text := fmt.Sprint(recover())
+		if !strings.HasPrefix(text, "allocfuzz: lost") || !strings.Contains(text, "TestUntil") {
+			t.Errorf("panic %q, want the message and the stack", text)
+		}
+	}()
+	r.Until(t.Context(), func(*oracle.Runner) { panic("allocfuzz: lost") })
+}
+
+// TestProgramCut: when the context ends, what the subjects before showed stays.
+func TestProgramCut(t *testing.T) {
+	p, err := prog.ParseString("allocfuzz 1\ncpu0 p = malloc 10 => enomem\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := NewReplayer(oracle.Options{})
+	defer r.Close()
+	list := slices.Clone(fuzz.Sound()[:2])
+	stop := *list[1]
+	release := make(chan struct{})
+	defer close(release)
+	stop.New = func(m *machine.Machine) impls.Instance {
+		cancel()
+		<-release
+		return list[0].New(m)
+	}
+	list[1] = &stop
+	got, err := r.Program(ctx, p, list)
+	if !errors.Is(err, context.Canceled) || len(got) != 1 || len(got[0].Findings) != 1 {
+		t.Errorf("%v, %v; want the first subject's finding and that the context ended", got, err)
+	}
+}
+
+// TestFuzzTime: the fuzz engine does not take a time of 0.
+func TestFuzzTime(t *testing.T) {
+	for d, want := range map[time.Duration]string{1: "1ms", 1500 * time.Microsecond: "2ms",
+		3 * time.Second: "3s"} {
+		if got := fuzzTime(d); got != want {
+			t.Errorf("fuzzTime(%v) = %s, want %s", d, got, want)
+		}
 	}
 }

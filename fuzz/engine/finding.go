@@ -4,7 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
@@ -25,6 +28,31 @@ type Finding struct {
 	Command  string   `json:"command"`  // repeats it
 	Known    bool     `json:"known"`    // the file says that it must occur
 	Target   string   `json:"target"`   // fuzz target that met it, "" for a replay
+}
+
+// Stdin is what messages call standard input.
+const Stdin = "<stdin>"
+
+// argument spells the name of a file as a shell takes it in a command.
+func argument(file string) string {
+	plain := func(c rune) bool {
+		return c < utf8.RuneSelf && (unicode.IsLetter(c) || unicode.IsDigit(c)) ||
+			strings.ContainsRune("_@%+=:,./-", c)
+	}
+	odd := strings.ContainsFunc(file, func(c rune) bool { return !plain(c) })
+	switch {
+	case file == Stdin:
+		return "-"
+	case strings.HasPrefix(file, "-"):
+		return argument("./" + file)
+	case strings.ContainsFunc(file, func(c rune) bool { return !unicode.IsPrint(c) }) ||
+		!utf8.ValidString(file):
+		quoted := strconv.QuoteToASCII(file)
+		return "$'" + strings.ReplaceAll(quoted[1:len(quoted)-1], "'", `\'`) + "'"
+	case odd || file == "":
+		return "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
+	}
+	return file
 }
 
 // Missing is the title of the finding that an expected one did not occur.

@@ -163,7 +163,7 @@ func (r *targetRun) start(ctx context.Context, left time.Duration) (again bool, 
 		fuzz.EnvStats+"="+dirs.stats)}
 	ticking := r.tick(dirs.stats, began)
 	failure := c.run(limited, j.Binary.Path, "-test.run=^$", "-test.fuzz=^"+r.name+"$",
-		"-test.fuzztime="+left.Round(time.Millisecond).String(), "-test.fuzzcachedir="+j.Cache,
+		"-test.fuzztime="+fuzzTime(left), "-test.fuzzcachedir="+j.Cache,
 		"-test.parallel="+strconv.Itoa(j.Parallel), "-test.fuzzminimizetime="+minimise)
 	ticking()
 	r.count(dirs.stats, time.Since(began))
@@ -177,6 +177,11 @@ func (r *targetRun) start(ctx context.Context, left time.Duration) (again bool, 
 		return false, err
 	}
 	return r.ended(&e)
+}
+
+// fuzzTime spells a time for the fuzz engine, which takes none of 0.
+func fuzzTime(d time.Duration) string {
+	return max(d.Round(time.Millisecond), time.Millisecond).String()
 }
 
 // fuzzLine is a line of the fuzz engine's progress.

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"context"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"allocfuzz/corpus/prog"
@@ -36,6 +38,7 @@ type Replay struct {
 	Err      error          // a place in the program that this subject does not have
 	Findings []Finding      // what was found, and before it that an expected bug is missing
 	Report   *oracle.Report // of what was found; nil when nothing was
+	Against  *impls.Variant // the subject that a difference shows against, nil without one
 }
 
 // Counts are those of the subject's runs: one program, unless it was left out.
@@ -46,10 +49,40 @@ func (p *Replay) Counts() Counts {
 	return countsOf(1, &p.Verdict.Counts)
 }
 
+// Until calls f with the replayer's runner and waits until it returns or ctx ends.
+// When ctx ends first, f is left behind with that runner, the replayer takes a new
+// one, and Until is false. A panic of f is passed on with its stack.
+func (r *Replayer) Until(ctx context.Context, f func(*oracle.Runner)) bool {
+	type panicked struct{ message string }
+	done, run := make(chan *panicked, 1), r.runner
+	go func() {
+		var bad *panicked
+		defer func() {
+			if v := recover(); v != nil {
+				bad = &panicked{fmt.Sprintf("%v\n\n%s", v, debug.Stack())}
+			}
+			done <- bad
+		}()
+		f(run)
+	}()
+	select {
+	case bad := <-done:
+		if bad != nil {
+			panic(bad.message)
+		}
+		return true
+	case <-ctx.Done():
+		r.runner = oracle.NewRunner()
+		return false
+	}
+}
+
 // Program runs a parsed program on subjects: each on its own against the model,
 // and those of a program with one task against the first of them. An error is a
-// fault of the program, with its place.
-func (r *Replayer) Program(p *prog.Program, subjects []*impls.Variant) ([]Replay, error) {
+// fault of the program, with its place, or that ctx ended: then what the subjects
+// before showed is returned as well, without reports.
+func (r *Replayer) Program(ctx context.Context, p *prog.Program, subjects []*impls.Variant) (
+	[]Replay, error) {
 	if err := knowsSubjects(p); err != nil {
 		return nil, err
 	}
@@ -57,9 +90,18 @@ func (r *Replayer) Program(p *prog.Program, subjects []*impls.Variant) ([]Replay
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Replay, len(subjects))
-	for i, v := range subjects {
-		out[i].Verdict, out[i].Err = r.runner.Judge(c, v, r.Options)
+	out := make([]Replay, 0, len(subjects))
+	for _, v := range subjects {
+		one, opt := new(Replay), r.Options
+		if ctx.Err() != nil || !r.Until(ctx, func(run *oracle.Runner) {
+			one.Verdict, one.Err = run.Judge(c, v, opt)
+		}) {
+			for i := range out {
+				r.name(c, &out[i])
+			}
+			return out, ctx.Err()
+		}
+		out = append(out, *one)
 	}
 	if c.Sequential() && len(p.Scheds) == 0 && (r.Options.Checks == 0 ||
 		r.Options.Checks.On(fault.Difference)) {
@@ -78,7 +120,7 @@ func (r *Replayer) compare(c *oracle.Compiled, list []Replay) {
 	for i := range list {
 		v := list[i].Verdict
 		if list[i].Err == nil && v.Left == "" && v.Finding == nil {
-			cmp.Add(v.Subject, v.Events)
+			cmp.Add(v.Subject, v.Events, v.Apart)
 		}
 	}
 	for _, d := range cmp.Differences() {
@@ -87,6 +129,7 @@ func (r *Replayer) compare(c *oracle.Compiled, list []Replay) {
 		for i := range list {
 			if list[i].Verdict.Subject == d.Subject {
 				list[i].Verdict.Finding = r.runner.Run(c, d.Subject, opt).Finding()
+				list[i].Against = cmp.Reference()
 			}
 		}
 	}
@@ -95,25 +138,41 @@ func (r *Replayer) compare(c *oracle.Compiled, list []Replay) {
 	}
 }
 
-// tell completes a replay with its finding.
+// tell completes a replay with its finding and the report of it.
 func (r *Replayer) tell(c *oracle.Compiled, p *Replay) {
+	r.name(c, p)
+	if p.Err != nil || p.Verdict.Left != "" || p.Verdict.Finding == nil {
+		return
+	}
+	p.Report = r.report(c, p.Verdict)
+	p.Report.Command = r.command(c, p)
+}
+
+// name completes a replay with its finding.
+func (r *Replayer) name(c *oracle.Compiled, p *Replay) {
 	v := p.Verdict
 	if p.Err != nil || v.Left != "" {
 		return
 	}
-	file := c.Prog.File
-	command := "allocfuzz replay --subject " + v.Subject.Name + r.Flags + " " + file
+	file, command := c.Prog.File, r.command(c, p)
 	if v.Missing() {
 		p.Findings = append(p.Findings, newMissing(v.Subject.Name, v.Expected, file, command))
 	}
 	if v.Finding == nil {
 		return
 	}
-	p.Report = r.report(c, v)
-	p.Report.Command = command
 	f := NewFinding(v.Finding, file, command)
 	f.Known = v.Known()
 	p.Findings = append(p.Findings, f)
+}
+
+// command repeats what a subject showed.
+func (r *Replayer) command(c *oracle.Compiled, p *Replay) string {
+	subjects := p.Verdict.Subject.Name
+	if p.Against != nil {
+		subjects = p.Against.Name + "," + subjects
+	}
+	return "allocfuzz replay --subject " + subjects + r.Flags + " " + argument(c.Prog.File)
 }
 
 // report explains a finding. One that comes of holding outcomes against what is
@@ -121,6 +180,7 @@ func (r *Replayer) tell(c *oracle.Compiled, p *Replay) {
 // handed in.
 func (r *Replayer) report(c *oracle.Compiled, v *oracle.Verdict) *oracle.Report {
 	opt := r.Options
+	opt.First = v.Finding
 	for i := range v.Finding.Faults {
 		if f := &v.Finding.Faults[i]; f.Title == fault.OutcomesDiffer && opt.Extra == nil {
 			opt.Extra = f

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz"
 	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
 )
@@ -38,7 +39,7 @@ func Replay(t *testing.T, newAllocator func() any, path string) {
 func programs(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: create it and save a program there, or name another", err)
 	}
 	if !info.IsDir() {
 		return []string{path}, nil
@@ -75,6 +76,13 @@ func load(file string) (*oracle.Compiled, error) {
 // replay runs one file.
 func (h *harness) replay(t *testing.T, r *oracle.Runner, file string) {
 	t.Helper()
+	defer fuzz.Watch(func() []byte {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return []byte(err.Error())
+		}
+		return text
+	})()
 	v, err := h.judge(r, file)
 	switch {
 	case err != nil:
@@ -129,8 +137,9 @@ func (h *harness) compare(r *oracle.Runner, c *oracle.Compiled, got *oracle.Verd
 		return verdict{}, nil
 	}
 	var k oracle.Comparison
-	k.Add(ref, r.Run(c, ref, oracle.Options{}).Events)
-	k.Add(h.v, got.Events)
+	res := r.Run(c, ref, oracle.Options{})
+	k.Add(ref, res.Events, res.Apart())
+	k.Add(h.v, got.Events, got.Apart)
 	ds := k.Differences()
 	if len(ds) == 0 {
 		return verdict{}, nil

@@ -22,7 +22,7 @@ const (
 	Structure              // slabs, lists and counters at quiet points
 	Difference             // one subject against another or the model
 	History                // real time order of concurrent operations
-	Process                // how a remote subject died
+	Process                // how a subject died: a panic, a signal, an exit
 	nRules
 )
 

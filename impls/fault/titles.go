@@ -47,30 +47,38 @@ const (
 
 // Titles of check 4, structure.
 const (
-	LiveOnFreelist   Title = "live object on a freelist"
-	FreeLost         Title = "free object lost"
-	FreeTwice        Title = "free object on two lists"
-	FreelistCycle    Title = "freelist cycle"
-	FreelistLeaves   Title = "freelist leaves its slab"
-	InuseWrong       Title = "inuse wrong"
-	SlabTwice        Title = "slab on two lists"
-	SlabLost         Title = "slab lost"
-	ListOrder        Title = "list order broken"
-	CountWrong       Title = "stored count wrong"
-	ColourRange      Title = "colour out of range"
-	ReuseOrder       Title = "reuse order broken"
-	PagesLeaked      Title = "pages leaked"
-	Footprint        Title = "footprint unbounded"
-	OffSlabLimit     Title = "off-slab limit broken"
+	LiveOnFreelist Title = "live object on a freelist"
+	FreeLost       Title = "free object lost"
+	FreeTwice      Title = "free object on two lists"
+	FreelistCycle  Title = "freelist cycle"
+	FreelistLeaves Title = "freelist leaves its slab"
+	InuseWrong     Title = "inuse wrong"
+	SlabTwice      Title = "slab on two lists"
+	SlabLost       Title = "slab lost"
+	ListOrder      Title = "list order broken"
+	CountWrong     Title = "stored count wrong"
+	ColourRange    Title = "colour out of range"
+	ReuseOrder     Title = "reuse order broken"
+	PagesLeaked    Title = "pages leaked"
+	Footprint      Title = "footprint unbounded"
+	OffSlabLimit   Title = "off-slab limit broken"
+)
+
+// Titles of check 5, difference, and of check 6, history.
+const (
 	OutcomesDiffer   Title = "outcomes differ"
 	PairDiffers      Title = "pair differs"
-	NotLinearizable  Title = "history not linearizable"
-	Killed           Title = "killed by a signal"
-	Aborted          Title = "aborted"
-	Exited           Title = "exited"
-	Hung             Title = "hung"
-	MemoryBlowUp     Title = "memory blow-up"
 	NonDeterministic Title = "not deterministic"
+	NotLinearizable  Title = "history not linearizable"
+)
+
+// Titles of the process: how a subject ended that should have gone on.
+const (
+	Killed       Title = "killed by a signal"
+	Aborted      Title = "aborted"
+	Exited       Title = "exited"
+	Hung         Title = "hung"
+	MemoryBlowUp Title = "memory blow-up"
 )
 
 // An Entry is one row of the table of titles.
@@ -107,7 +115,7 @@ var table = []Entry{
 	{OutsideSlab, Ownership, "an object is not at a place of an object of its slab"},
 	{OutsideArena, Ownership, "an object lies outside the memory of the machine"},
 	{UsableTooSmall, Ownership, "usable size is smaller than what was asked for"},
-	{RefusedNoReason, Ownership, "out of memory was reported though no page request was refused"},
+	{RefusedNoReason, Ownership, "no memory, though no page request was refused and no stated limit reached"},
 	{ContentsChanged, Contents, "bytes of a live object changed without its owner"},
 	{NotZeroed, Contents, "memory that was promised zeroed is not"},
 	{CtorLost, Contents, "an object was handed out without its constructor's state"},

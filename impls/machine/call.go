@@ -102,7 +102,7 @@ func (c *Ctx) deliver(h *Handler) {
 	c.f.irqs++
 	h.delivered++
 	h.active = true
-	c.sim.note(uint64(h.index)<<1 + 1)
+	c.sim.note(uint64(h.index))
 	had := c.cpu.cur
 	c.cpu.cur = c
 	aside := c.push(h)
@@ -111,21 +111,19 @@ func (c *Ctx) deliver(h *Handler) {
 	c.pop(aside)
 	c.cpu.cur = had
 	h.active = false
-	c.sim.note(uint64(h.index) << 1)
 }
 
 // runHandler is deliver on a real-time machine, where c is the handler's task.
 func (s *Sim) runHandler(c *Ctx, h *Handler) {
 	h.delivered++
 	h.active = true
-	s.note(uint64(h.index)<<1 + 1)
+	s.note(uint64(h.index))
 	c.f.handler, c.f.delivery = h, h.delivered
 	c.inLine = true
 	h.Body(c)
 	c.checkBalance()
 	c.inLine = false
 	h.active = false
-	s.note(uint64(h.index) << 1)
 }
 
 // push begins a frame for what is nested on c, a call when h is nil, and returns

@@ -73,6 +73,7 @@ func TestCallSpinning(t *testing.T) {
 	w.task("caller", 2, 2, func(c *machine.Ctx) { c.CallOn(1, w.say("call")); w.say("done")(c) })
 	w.run("call1! done2 got1",
 		dep{"holder", machine.KBarrier, "-", 1, w.to("spinner"), false},
+		dep{"caller", machine.KWait, "cpu.call", 1, w.to("spinner"), false},
 		dep{"spinner", machine.KWait, "test.lock_a", 2, w.to("caller"), false})
 	wantFaults(t, w.m)
 }
@@ -184,6 +185,37 @@ func TestCallIsTheCallersLine(t *testing.T) {
 			t.Errorf("after a death in a call: %+v", e)
 		}
 	}
+}
+
+// TestCallInOrder: a call that was left in the middle has its turn by the caller's
+// line; a handler nested on it, since it turned interrupts on, is no part of it.
+func TestCallInOrder(t *testing.T) {
+	w := newWorld(t, 3, machine.PreemptNone)
+	var x machine.Word
+	x.Init(word, -1, 0)
+	w.task("b", 2, 3, then(barrier, w.say("b")))
+	w.task("a", 0, 7, func(c *machine.Ctx) {
+		x.Load(c)
+		c.CallOn(1, func(c *machine.Ctx) {
+			c.Barrier()
+			c.IRQEnable()
+			x.Load(c)
+			if c.Line().Pos != 7 || c.Line().Handler != nil {
+				t.Errorf("at %+v", c.Line())
+			}
+			x.Load(c)
+			w.say("call")(c)
+		})
+	})
+	w.task("d", 2, 8, w.say("d"))
+	w.irq("h", 1, 9, then(func(c *machine.Ctx) { x.Load(c) }, w.say("h")))
+	w.run("b2 h1! call1! d2",
+		dep{"b", machine.KBarrier, "-", 1, w.to("a"), false},
+		dep{"idle", machine.KBarrier, "-", 1, w.to("b"), false},
+		dep{"idle", machine.KLoad, "test.word", 2, w.deliver("h"), false},
+		dep{"h", machine.KLoad, "test.word", 1, w.deliver("h"), true},
+		dep{"idle", machine.KLoad, "test.word", 3, goOn, false})
+	wantFaults(t, w.m)
 }
 
 // TestCallFaults: calls where they may deadlock are findings, and are made anyway;

@@ -42,9 +42,12 @@ func TestValidate(t *testing.T) {
 		{"beyond 32", func(c *cfg) { c.Word, c.SeqBits, c.Base = 32, 16, 1<<32 }, "does not fit"},
 		{"32 at the very top", func(c *cfg) { c.Word, c.SeqBits, c.Base = 32, 16, -(c.Bytes()) },
 			"does not fit"},
-		{"16", func(c *cfg) { c.Word, c.SeqBits, c.PageSize, c.Base = 16, 8, 128, 1<<16-16*128 }, ""},
-		{"over 16", func(c *cfg) { c.Word, c.SeqBits, c.PageSize, c.Base = 16, 8, 128, 1<<16-15*128 },
-			"does not fit"},
+		{"16", func(c *cfg) {
+			c.Word, c.SeqBits, c.PageSize, c.Base = 16, 8, 128, 1<<16-16*128
+		}, ""},
+		{"over 16", func(c *cfg) {
+			c.Word, c.SeqBits, c.PageSize, c.Base = 16, 8, 128, 1<<16-15*128
+		}, "does not fit"},
 		{"preempt", func(c *cfg) { c.Preempt = 3 }, "preempt="},
 		{"native", func(c *cfg) { c.Native = true }, ""},
 		{"native 32", func(c *cfg) { c.Native, c.Word, c.SeqBits, c.Base = true, 32, 16, 4096 },

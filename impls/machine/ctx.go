@@ -16,7 +16,7 @@ type Ctx struct {
 	depth     int      // handlers and calls nested on the task
 	held      []*SpinLock
 	locals    []*LocalLock
-	pos       int  // order of the next line, while between lines
+	pos       int  // order of the line, or between lines of the next one
 	inLine    bool // between BeginLine and EndLine of the base frame
 	pinned    bool
 	idle      bool

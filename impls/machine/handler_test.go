@@ -177,6 +177,31 @@ func TestQuiet(t *testing.T) {
 	w.run("", dep{"a", machine.KBarrier, "-", 1, w.to("b"), false},
 		dep{"b", machine.KBarrier, "-", 1, w.to("a"), false},
 		dep{"a", machine.KEnd, "-", 1, w.deliver("h"), false})
+	w.m.Reset()
+	w.task("a", 0, 0, then(ask(true), barrier, ask(false)))
+	w.irq("h", 1, 1, barrier)
+	w.run("", dep{"a", machine.KBarrier, "-", 1, w.deliver("h"), false},
+		dep{"h", machine.KBarrier, "-", 1, w.to("a"), false})
+}
+
+// TestHandlerInLine: a handler that was left in the middle has its turn by its line.
+func TestHandlerInLine(t *testing.T) {
+	for _, cpu := range []int{1, 2} { // on a CPU that is idle, and on a task
+		w := newWorld(t, 3, machine.PreemptNone)
+		w.task("a", 0, 0, then(barrier, w.say("a")))
+		w.task("late", 2, 8, then(barrier, w.say("l")))
+		w.task("b", 0, 5, w.say("b"))
+		w.irq("h", cpu, 3, then(barrier, w.say("h")))
+		deps := []dep{{"a", machine.KBarrier, "-", 1, w.deliver("h"), false},
+			{"h", machine.KBarrier, "-", 1, w.to("a"), false}}
+		want := fmt.Sprintf("a0 h%d! b0 l2", cpu)
+		if cpu == 2 {
+			deps = append([]dep{{"a", machine.KBarrier, "-", 1, w.to("late"), false},
+				{"late", machine.KBarrier, "-", 1, w.to("a"), false}}, deps...)
+			want = "a0 h2! l2 b0" // the task goes on
+		}
+		w.run(want, deps...)
+	}
 }
 
 // TestHandlerLeaks: what a handler leaves behind is found at its end, and the task

@@ -246,3 +246,6 @@ func wantPanic(t *testing.T, f func()) {
 	}()
 	f()
 }
+
+// goOn is the action of a departure that only demands its point.
+func goOn() machine.Action { return machine.Action{} }

@@ -151,6 +151,34 @@ func TestLockStates(t *testing.T) {
 	}
 }
 
+// TestLockOrderNested: what a handler takes has no order with what it interrupted.
+func TestLockOrderNested(t *testing.T) {
+	w := newWorld(t, 1, machine.PreemptNone)
+	low, high := locked(lockB, 1), locked(lockA, 2)
+	w.task("a", 0, 0, func(c *machine.Ctx) { low.Lock(c); c.Barrier(); low.Unlock(c) })
+	w.irq("h", 0, 1, nest(high))
+	w.run("", dep{"a", machine.KBarrier, "-", 1, w.deliver("h"), false})
+	wantFaults(t, w.m)
+}
+
+// TestInit makes a lock free that a machine, gone since, died with.
+func TestInit(t *testing.T) {
+	var l machine.SpinLock
+	var local machine.LocalLock
+	for range 2 {
+		w := newWorld(t, 1, machine.PreemptRT)
+		l.Init(lockA, 1)
+		local.Init(lockB, w.m.CPU(0))
+		w.task("a", 0, 0, func(c *machine.Ctx) {
+			local.Lock(c)
+			l.Lock(c)
+			c.Die(fault.WildAddress, "")
+		})
+		w.run("")
+		wantFaults(t, w.m, fault.WildAddress)
+	}
+}
+
 // TestTryLock: a lock that is held is not taken.
 func TestTryLock(t *testing.T) {
 	w := newWorld(t, 2, machine.PreemptNone)

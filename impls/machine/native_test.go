@@ -147,7 +147,8 @@ func TestNativeLocal(t *testing.T) {
 	}
 	c := m.NativeCtx(0, "a")
 	if !d.CmpxchgDoubleLocal(c, [2]uint64{0, 0}, [2]uint64{1, 2}) ||
-		d.CmpxchgDoubleLocal(c, [2]uint64{1, 1}, [2]uint64{}) || d.A.Peek() != 1 || d.B.Peek() != 2 {
+		d.CmpxchgDoubleLocal(c, [2]uint64{1, 1}, [2]uint64{}) || d.A.Peek() != 1 ||
+		d.B.Peek() != 2 {
 		t.Error("a double exchange")
 	}
 	if !c.Native() || c.InInterrupt() || c.IRQsOff() || !c.MayBlock() || c.CPUID() != 0 {

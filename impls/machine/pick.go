@@ -34,9 +34,6 @@ func (s *Sim) callDue(cpu *CPU) bool { return len(cpu.calls) > 0 && !cpu.irqsOff
 // order is the earliest line that c has not ended.
 func (c *Ctx) order() int {
 	pos := c.pos
-	if c.inLine {
-		pos = c.frames[0].pos
-	}
 	for _, f := range c.frames[1 : c.depth+1] {
 		if f.pos >= 0 && f.pos < pos {
 			pos = f.pos
@@ -180,9 +177,8 @@ func (s *Sim) hand(h *Handler) *Ctx {
 // the task that has the CPU.
 func (s *Sim) wakeHandler(h *Handler) {
 	c := h.ctx
-	id := c.id
 	c.arm(h.Name, s.m.cpus[h.CPU], h.Pos, func(c *Ctx) { s.runHandler(c, h) })
-	c.prio, c.pinned, c.id = 1, true, id
+	c.prio, c.pinned = 1, true
 	c.cpu.cur = c
 }
 
@@ -210,7 +206,7 @@ func (s *Sim) stuck() bool {
 	var last *Ctx
 	for i := range len(s.tasks) + len(s.m.cpus) {
 		c := s.context(i)
-		if c.done || !c.inLine && c.wait.on == nil && c.depth == 0 {
+		if c.done || !c.inLine && c.wait.on == nil {
 			continue
 		}
 		last = c

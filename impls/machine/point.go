@@ -160,11 +160,7 @@ func (c *Ctx) Allowed(p Point, a Action) bool {
 	case SwitchTo:
 		return c.maySwitch(p, a.Task)
 	case Interrupt:
-		h := a.Handler
-		if h == nil || !s.deliverable(h) {
-			return false
-		}
-		return h.ctx == nil || h.CPU != c.cpu.ID || c.preemptible(p)
+		return a.Handler != nil && s.deliverable(a.Handler)
 	case Move:
 		return c.mayMove(p, a.CPU)
 	case FailPages:
@@ -245,7 +241,7 @@ func (c *Ctx) apply(a Action) {
 	switch a.Kind {
 	case SwitchTo:
 		if a.Task.cpu == c.cpu {
-			c.cpu.cur = a.Task
+			c.cpu.cur = nil // until the task settles
 		}
 		s.yieldTo(c, a.Task)
 	case Interrupt:

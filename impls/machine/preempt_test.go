@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"strings"
 	"testing"
 
 	"allocfuzz/impls/fault"
@@ -260,6 +261,84 @@ func TestMoveBetweenLines(t *testing.T) {
 	wantFaults(t, w.m)
 }
 
+// TestMoveToBusyWaits: a task that is moved to a CPU in use, between lines or while it
+// waits, goes on when that is free and not before, even if it was chosen meanwhile.
+func TestMoveToBusyWaits(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		w := newWorld(t, 2, machine.PreemptNone)
+		x := binding{set: !waits}
+		kind := machine.KEnd
+		w.free("a", 0, 0, then(w.say("a")), func(c *machine.Ctx) {
+			c.Wait(&x)
+			w.say("a")(c)
+		})
+		if waits {
+			kind = machine.KWait
+		}
+		w.task("b", 1, 5, then(func(*machine.Ctx) { x.set = true }, barrier, w.say("b")))
+		w.task("c", 0, 6, barrier, w.say("c"))
+		w.run("a0 b1 c0 a1",
+			dep{"a", kind, "-", 1, w.to("b"), false},
+			dep{"b", machine.KBarrier, "-", 1, w.to("a"), false},
+			dep{"a", kind, "-", 1, move(1), false})
+		wantFaults(t, w.m)
+	}
+}
+
+// TestWindowIsNotPreemptible: nothing of its own CPU comes inside a local exchange.
+func TestWindowIsNotPreemptible(t *testing.T) {
+	w := newWorld(t, 2, machine.PreemptFull)
+	var x machine.Word
+	x.Init(own, 0, 0)
+	w.free("a", 0, 0, func(c *machine.Ctx) { x.CmpxchgLocal(c, 0, 1) })
+	w.task("b", 0, 1, barrier)
+	w.task("c", 1, 2, barrier)
+	w.irq("h", 0, 3, barrier)
+	at := func(act func() machine.Action, deny bool) dep {
+		return dep{"a", machine.KStore, "test.own", 1, act, deny}
+	}
+	w.run("", at(w.to("b"), true), at(move(1), true), at(w.deliver("h"), true),
+		at(w.to("c"), false))
+	wantFaults(t, w.m)
+}
+
+// TestBetweenLinesIsIdle: a task that is resumed between its lines has not got its
+// CPU: another task may have it, and a handler runs on nobody that was preempted.
+func TestBetweenLinesIsIdle(t *testing.T) {
+	w := newWorld(t, 2, machine.PreemptFull)
+	two := func(name string, pos int) {
+		w.tasks[name] = w.m.AddTask(name, 0, pos, true, lines(pos, 2, w.say(name), w.say(name)))
+	}
+	two("a", 0)
+	two("e", 1)
+	w.task("d", 1, 9, barrier)
+	w.run("a0 e0 e0 a0", // d's line ends first and e's is next in turn
+		dep{"a", machine.KEnd, "-", 1, w.to("e"), false},
+		dep{"e", machine.KEnd, "-", 1, w.to("a"), false},
+		dep{"a", machine.KEnd, "-", 1, w.to("d"), false},
+		dep{"d", machine.KBarrier, "-", 1, w.to("e"), false})
+	w = newWorld(t, 1, machine.PreemptFull)
+	w.task("a", 0, 0, w.say("a"), w.say("a"))
+	w.task("c", 0, 5, then(barrier, w.say("c")))
+	w.irq("h", 0, 9, w.say("h"))
+	w.run("a0 h0! a0 c0",
+		dep{"a", machine.KEnd, "-", 1, w.to("c"), false},
+		dep{"c", machine.KBarrier, "-", 1, w.to("a"), false},
+		dep{"a", machine.KEnd, "-", 1, w.deliver("h"), false})
+}
+
+// TestChosenBetweenLines: a task that is chosen between its lines goes on with the
+// next one, though others are earlier.
+func TestChosenBetweenLines(t *testing.T) {
+	w := newWorld(t, 2, machine.PreemptNone)
+	w.tasks["a"] = w.m.AddTask("a", 0, 0, true, lines(0, 9, w.say("a"), w.say("a")))
+	w.task("b", 1, 3, then(barrier, w.say("b")))
+	w.task("c", 0, 4, w.say("c"))
+	w.run("a0 a0 b1 c0",
+		dep{"a", machine.KEnd, "-", 1, w.to("b"), false},
+		dep{"b", machine.KBarrier, "-", 1, w.to("a"), false})
+}
+
 // TestSeveralTasks: tasks of one CPU take turns by line, each whole line at once.
 func TestSeveralTasks(t *testing.T) {
 	w := newWorld(t, 1, machine.PreemptFull)
@@ -281,14 +360,15 @@ func TestPreemptCount(t *testing.T) {
 		task func(*machine.Ctx)
 		irq  func(*machine.Ctx)
 		n    int
+		left bool
 	}{
-		{"enabled once too often", func(c *machine.Ctx) { c.PreemptEnable() }, barrier, 1},
+		{"enabled once too often", func(c *machine.Ctx) { c.PreemptEnable() }, barrier, 1, false},
 		{"enabled in a handler", func(c *machine.Ctx) {
 			c.PreemptDisable()
 			c.Barrier()
 			c.PreemptEnable()
-		}, func(c *machine.Ctx) { c.PreemptEnable() }, 2},
-		{"left disabled in a handler", barrier, func(c *machine.Ctx) { c.PreemptDisable() }, 2},
+		}, func(c *machine.Ctx) { c.PreemptEnable() }, 2, false},
+		{"left disabled in a handler", barrier, (*machine.Ctx).PreemptDisable, 2, true},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			w := newWorld(t, 1, machine.PreemptFull)
@@ -300,6 +380,9 @@ func TestPreemptCount(t *testing.T) {
 			run(t, w.m, s)
 			s.done()
 			wantFaults(t, w.m, repeatTitle(fault.StateLeaked, k.n)...)
+			if often := strings.Contains(w.m.Faults()[0].Detail, "more often"); often == k.left {
+				t.Error(w.m.Faults()[0])
+			}
 		})
 	}
 }

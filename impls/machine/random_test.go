@@ -579,7 +579,7 @@ func TestRandom(t *testing.T) {
 		fresh.Close()
 	}
 	if aborted < schedules/50 || aborted > schedules/3 || decided < schedules {
-		t.Errorf("%d of %d runs aborted, %d decisions: the programs test little", aborted, schedules,
-			decided)
+		t.Errorf("%d of %d runs aborted, %d decisions: the programs test little", aborted,
+			schedules, decided)
 	}
 }

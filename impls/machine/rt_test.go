@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"strings"
 	"testing"
 
 	"allocfuzz/impls/fault"
@@ -161,6 +162,137 @@ func TestRTFirst(t *testing.T) {
 		dep{"a", machine.KBarrier, "-", 1, w.deliver("h"), false},
 		dep{"a", machine.KUnlock, "test.lock_a", 1, w.deliver("h"), true})
 	wantFaults(t, w.m)
+	w = newWorld(t, 2, machine.PreemptRT)
+	w.task("a", 0, 0, then(barrier, w.say("a")))
+	w.task("b", 1, 1, w.say("b"))
+	w.task("d", 1, 2, w.say("d"))
+	w.irq("h", 0, 9, then(barrier, w.say("h")))
+	w.run("b1 h0 d1 a0", dep{"a", machine.KBarrier, "-", 1, w.deliver("h"), false},
+		dep{"h", machine.KBarrier, "-", 1, w.to("b"), false})
+}
+
+// TestRTAsleep: who sleeps on a local lock has no CPU, even while it is asked what
+// comes next; a handler that could go on keeps ordinary tasks from it, from wherever
+// they are chosen.
+func TestRTAsleep(t *testing.T) {
+	for _, handler := range []bool{false, true} {
+		w := newWorld(t, 2, machine.PreemptRT)
+		var l machine.LocalLock
+		l.Init(lockA, w.m.CPU(0))
+		use := func(c *machine.Ctx) { l.Unlock(c, l.Lock(c)) }
+		w.task("a", 0, 0, func(c *machine.Ctx) {
+			f := l.Lock(c)
+			c.Barrier()
+			l.Unlock(c, f)
+			c.Barrier()
+		})
+		w.task("d", 1, 1, then(barrier, barrier))
+		wake, first := w.to("b"), w.to("b")
+		if handler {
+			w.irq("b", 0, 2, use)
+			first = w.deliver("b")
+			wake = goOn // it has its turn at once
+		} else {
+			w.task("b", 0, 2, use)
+		}
+		w.run("", dep{"a", machine.KBarrier, "-", 1, first, false},
+			dep{"b", machine.KWait, "test.lock_a", 1, w.to("a"), false},
+			dep{"a", machine.KBarrier, "-", 2, wake, false},
+			dep{"b", machine.KWait, "test.lock_a", 1, w.to("d"), false},
+			dep{"d", machine.KBarrier, "-", 1, w.to("a"), handler})
+		wantFaults(t, w.m)
+	}
+}
+
+// TestRTMove: nobody is moved onto a CPU where a handler's task runs.
+func TestRTMove(t *testing.T) {
+	w := newWorld(t, 2, machine.PreemptRT)
+	w.task("a", 0, 0, barrier)
+	w.free("f", 1, 1, barrier)
+	w.irq("h", 0, 2, barrier)
+	w.run("", dep{"a", machine.KBarrier, "-", 1, w.deliver("h"), false},
+		dep{"h", machine.KBarrier, "-", 1, w.to("f"), false},
+		dep{"f", machine.KBarrier, "-", 1, move(0), true})
+}
+
+// TestRTSpinOnSleeper: a lock whose holder sleeps, which is found, does not come while
+// the waiter has the CPU.
+func TestRTSpinOnSleeper(t *testing.T) {
+	w := newWorld(t, 1, machine.PreemptRT)
+	var l machine.LocalLock
+	l.Init(lockA, w.m.CPU(0))
+	s := locked(lockB, 1)
+	w.task("a", 0, 0, func(c *machine.Ctx) {
+		f := l.Lock(c)
+		c.Barrier()
+		nest(s)(c)
+		l.Unlock(c, f)
+	})
+	w.task("b", 0, 1, func(c *machine.Ctx) { s.Lock(c); l.Lock(c) })
+	w.run("", dep{"a", machine.KBarrier, "-", 1, w.to("b"), false})
+	wantFaults(t, w.m, fault.Sleeping, fault.Deadlock)
+	if d := w.m.Faults()[1].Detail; !strings.Contains(d, "on the same CPU") {
+		t.Error(d)
+	}
+}
+
+// TestRTDelayedCall: so it is behind a call.
+func TestRTDelayedCall(t *testing.T) {
+	w := newWorld(t, 1, machine.PreemptRT)
+	var l machine.LocalLock
+	l.Init(lockA, w.m.CPU(0))
+	w.task("a", 0, 0, func(c *machine.Ctx) {
+		f := l.Lock(c)
+		c.Barrier()
+		c.CallOn(0, func(c *machine.Ctx) { l.Unlock(c, f); w.say("a")(c) })
+		w.say("a")(c)
+	})
+	w.irq("h", 0, 1, func(c *machine.Ctx) { l.Unlock(c, l.Lock(c)); w.say("h")(c) })
+	w.run("a0 h0 a0", dep{"a", machine.KBarrier, "-", 1, w.deliver("h"), false})
+	wantFaults(t, w.m)
+}
+
+// TestRTGuard: the holder's own context has what a local lock guards, and no other.
+func TestRTGuard(t *testing.T) {
+	w := newWorld(t, 1, machine.PreemptRT)
+	var l machine.LocalLock
+	l.Init(lockA, w.m.CPU(0))
+	g := l.Guard()
+	w.task("a", 0, 0, func(c *machine.Ctx) {
+		f := l.Lock(c)
+		c.Barrier()
+		if !g.Held(c) {
+			t.Error("not held")
+		}
+		l.Unlock(c, f)
+	})
+	w.irq("h", 0, 1, func(c *machine.Ctx) {
+		if g.Held(c) {
+			t.Error("held by another")
+		}
+	})
+	w.run("", dep{"a", machine.KBarrier, "-", 1, w.deliver("h"), false})
+}
+
+// TestGuardElsewhere: another CPU's interrupts are off for that CPU.
+func TestGuardElsewhere(t *testing.T) {
+	w := newWorld(t, 2, machine.PreemptNone)
+	var l machine.LocalLock
+	l.Init(lockA, w.m.CPU(1))
+	local, off := l.Guard(), machine.IRQsOffOn(w.m.CPU(1))
+	w.task("a", 0, 0, func(c *machine.Ctx) {
+		c.Barrier()
+		if local.Held(c) || off.Held(c) {
+			t.Error("held by another CPU")
+		}
+	})
+	w.task("b", 1, 1, func(c *machine.Ctx) {
+		f := c.IRQSave()
+		c.Barrier()
+		c.IRQRestore(f)
+	})
+	w.run("", dep{"a", machine.KBarrier, "-", 1, w.to("b"), false},
+		dep{"b", machine.KBarrier, "-", 1, w.to("a"), false})
 }
 
 // TestLocalLockElsewhere: without real-time preemption a local lock is interrupts
@@ -207,7 +339,8 @@ func TestRTFaults(t *testing.T) {
 			lock(c)
 			c.PreemptEnable()
 		}, fault.Sleeping},
-		{"spin lock held", func(c *machine.Ctx) { s.Lock(c); lock(c); s.Unlock(c) }, fault.Sleeping},
+		{"spin lock held", func(c *machine.Ctx) { s.Lock(c); lock(c); s.Unlock(c) },
+			fault.Sleeping},
 		{"in a call", func(c *machine.Ctx) {
 			c.CallOn(1, func(c *machine.Ctx) { other.Unlock(c, other.Lock(c)) })
 		}, fault.Sleeping},
@@ -234,9 +367,14 @@ func TestRTFaults(t *testing.T) {
 			if len(got) == 0 || got[0] != k.want || len(got) > 2 {
 				t.Errorf("faults %v", w.m.Faults())
 			}
+			if k.name == "twice" && !strings.Contains(got0(w.m), "which it holds") {
+				t.Error(got0(w.m))
+			}
 		})
 	}
 }
+
+func got0(m *machine.Machine) string { return m.Faults()[0].Detail }
 
 // TestRTSleepOff: who sleeps with interrupts off, which is found, does not turn them
 // off for the others.

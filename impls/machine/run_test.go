@@ -318,7 +318,20 @@ func TestHashOrder(t *testing.T) {
 		seen[m.Sim().Hash()] = true
 		m.Close()
 	}
-	if len(seen) != 5+3 { // at 3, the end of a's only line, b is next anyway
+	for n := range 2 { // the same by another task
+		m := machine.New(config(1, machine.PreemptNone))
+		for i := range 2 {
+			pos := machine.After // never
+			if i == n {
+				pos = 0
+			}
+			m.AddTask("a", 0, pos, true, lines(0, 1, barrier))
+		}
+		run(t, m, nil)
+		seen[m.Sim().Hash()] = true
+		m.Close()
+	}
+	if len(seen) != 5+3+2 { // at 3, the end of a's only line, b is next anyway
 		t.Errorf("%d hashes", len(seen))
 	}
 }
@@ -403,7 +416,7 @@ func TestDie(t *testing.T) {
 		w := newWorld(t, 3, kernel)
 		var fresh uint64
 		for round := range 3 {
-			l := locked(lockA, 1)
+			l, idle := locked(lockA, 1), locked(lockB, 1)
 			var local machine.LocalLock
 			local.Init(lockB, w.m.CPU(0))
 			unwound := 0
@@ -421,14 +434,18 @@ func TestDie(t *testing.T) {
 					f(c)
 				}
 			}
-			w.task("a", 0, 0, deferred(func(c *machine.Ctx) { l.Lock(c); c.Barrier(); l.Unlock(c) }))
+			w.task("a", 0, 0, deferred(func(c *machine.Ctx) {
+				l.Lock(c)
+				c.Barrier()
+				t.Error("a context went on after the end")
+			}))
 			w.task("b", 1, 1, deferred(func(c *machine.Ctx) {
 				w.m.PageAt(5).Lock.Lock(c) // a page that is not otherwise used
 				l.Lock(c)
 			}))
 			w.task("never", 2, 5, barrier)
 			w.irq("h", 2, 2, deferred(barrier))
-			w.irq("i", 2, 3, deferred(die))
+			w.irq("i", 2, 3, deferred(func(c *machine.Ctx) { idle.Lock(c); die(c) }))
 			deps := []dep{{"a", machine.KBarrier, "-", 1, w.to("b"), false},
 				{"b", machine.KWait, "test.lock_a", 1, w.deliver("h"), false},
 				{"h", machine.KBarrier, "-", 1, w.deliver("i"), false}}
@@ -438,13 +455,14 @@ func TestDie(t *testing.T) {
 			w.run("", deps...)
 			wantFaults(t, w.m, fault.WildAddress)
 			if unwound != 8 || !w.m.Sim().Aborted() {
-				t.Errorf("%s: %d deferred functions, aborted %v", kernel, unwound, w.m.Sim().Aborted())
+				t.Errorf("%s: %d deferred functions, aborted %v", kernel, unwound,
+					w.m.Sim().Aborted())
 			}
 			if err := w.m.Sim().Run(nil); err != nil || unwound != 8 {
 				t.Error("a run that died goes on")
 			}
 			w.m.Reset()
-			if w.m.PageAt(5).Lock.Held() || l.Held() || w.m.Sim().Aborted() {
+			if w.m.PageAt(5).Lock.Held() || l.Held() || idle.Held() || w.m.Sim().Aborted() {
 				t.Error("something is left after Reset")
 			}
 			w.m.Sim().Trace()
@@ -459,6 +477,63 @@ func TestDie(t *testing.T) {
 			}
 			w.m.Reset()
 		}
+	}
+}
+
+// TestDieInside: what a context was in the middle of when the run died is forgotten:
+// a local exchange, a local lock, a handler.
+func TestDieInside(t *testing.T) {
+	w := newWorld(t, 2, machine.PreemptRT)
+	var x machine.Word
+	var l machine.LocalLock
+	h := &machine.Handler{CPU: 0, Name: "h", Pos: 5, Body: lines(5, 1, barrier)}
+	die := func(c *machine.Ctx) { c.Die(fault.WildAddress, "") }
+	inside := map[string]func() []dep{
+		"exchange": func() []dep {
+			w.task("a", 0, 0, func(c *machine.Ctx) { x.CmpxchgLocal(c, 0, 1) })
+			return []dep{{"a", machine.KStore, "test.word", 1, w.to("b"), false}}
+		},
+		"local lock": func() []dep {
+			w.task("a", 0, 0, func(c *machine.Ctx) { l.Lock(c); die(c) })
+			return nil
+		},
+		"handler": func() []dep {
+			w.task("a", 0, 0, barrier)
+			return []dep{{"a", machine.KBarrier, "-", 1, w.deliver("h"), false},
+				{"h", machine.KBarrier, "-", 1, w.to("b"), false}}
+		},
+		"suppressed": func() []dep {
+			w.task("a", 0, 0, barrier)
+			return []dep{{"a", machine.KBarrier, "-", 1, func() machine.Action {
+				return machine.Action{Kind: machine.Suppress, Handler: h}
+			}, false}}
+		},
+	}
+	for name, set := range inside {
+		t.Run(name, func(t *testing.T) {
+			w.m.Reset()
+			x.Init(word, -1, 0)
+			l.Init(lockA, w.m.CPU(0))
+			w.irqs["h"] = h
+			w.m.AddHandler(h)
+			deps := set()
+			w.task("b", 1, 1, die)
+			w.run("", deps...)
+			wantFaults(t, w.m, fault.WildAddress)
+			w.m.Reset()
+			for i := range 4 { // every context that there was
+				w.free("a"+fmt.Sprint(i), 0, i, barrier)
+			}
+			w.m.AddHandler(h)
+			deps = nil
+			for i := range 4 {
+				name := "a" + fmt.Sprint(i)
+				deps = append(deps, dep{name, machine.KBarrier, "-", 1, w.deliver("h"), false},
+					dep{name, machine.KBarrier, "-", 1, move(1), false})
+			}
+			w.run("", deps...)
+			wantFaults(t, w.m)
+		})
 	}
 }
 
@@ -479,7 +554,7 @@ func TestPanics(t *testing.T) {
 			w.m.SetBarriers([]int{1}, func(int) { boom(nil) })
 		},
 		"others in the middle": func() {
-			w.task("a", 0, 0, func(c *machine.Ctx) { c.CallOn(1, func(c *machine.Ctx) { boom(c) }) })
+			w.task("a", 0, 0, func(c *machine.Ctx) { c.CallOn(1, boom) })
 			w.irq("h", 0, 9, barrier)
 		},
 	} {
@@ -570,7 +645,8 @@ func TestClose(t *testing.T) {
 						c.Die(fault.WildAddress, "")
 					}
 				}))
-				m.AddHandler(&machine.Handler{CPU: i, Name: "h", Pos: 5, Body: lines(5, 1, barrier)})
+				m.AddHandler(&machine.Handler{CPU: i, Name: "h", Pos: 5,
+					Body: lines(5, 1, barrier)})
 			}
 			run(t, m, nil)
 			m.Reset()
@@ -613,5 +689,43 @@ func TestNoAllocation(t *testing.T) {
 	})
 	if n > 2 { // the two calls
 		t.Errorf("%v allocations a run", n)
+	}
+}
+
+// onLine is a Chooser that wants one line only.
+type onLine struct {
+	pos    int
+	wanted []int
+	chosen []int
+}
+
+func (o *onLine) Wants(c *machine.Ctx) bool {
+	o.wanted = append(o.wanted, c.Line().Pos)
+	return c.Line().Pos == o.pos
+}
+
+func (o *onLine) Choose(c *machine.Ctx, p machine.Point) machine.Action {
+	o.chosen = append(o.chosen, c.Line().Pos)
+	return machine.Action{}
+}
+
+// TestLineFilter: a chooser that says which lines it wants is asked once a line, and
+// at the points of those only.
+func TestLineFilter(t *testing.T) {
+	w := newWorld(t, 1, machine.PreemptNone)
+	w.task("a", 0, 0, barrier, barrier, barrier)
+	w.irq("h", 0, 5, barrier, barrier)
+	o := &onLine{pos: 5}
+	for _, pos := range []int{1, 5} {
+		o.pos = pos
+		run(t, w.m, o)
+		if fmt.Sprint(o.wanted) != "[0 1 2 5 6]" ||
+			fmt.Sprint(o.chosen) != fmt.Sprint([]int{pos, pos}) {
+			t.Errorf("asked for %v, chose at %v", o.wanted, o.chosen)
+		}
+		*o = onLine{}
+		w.m.Reset()
+		w.task("a", 0, 0, barrier, barrier, barrier)
+		w.irq("h", 0, 5, barrier, barrier)
 	}
 }

@@ -63,14 +63,11 @@ func (s *Sim) yieldTo(c, to *Ctx) {
 	c.serve()
 }
 
-// settle says whether c, which was resumed, has its CPU: in the middle of a line or
-// handler, unless it gave it away to sleep.
+// settle gives c, which was resumed, its CPU: in the middle of a line or handler,
+// unless it gave it away to sleep.
 func (c *Ctx) settle() {
-	switch {
-	case c.depth > 0 || c.inLine && !c.wait.sleeping:
+	if c.depth > 0 || c.inLine && !c.wait.sleeping {
 		c.cpu.cur = c
-	case c.cpu.cur == c:
-		c.cpu.cur = nil
 	}
 }
 
@@ -103,7 +100,7 @@ func (c *Ctx) BeginLine(pos int, iter [2]int32) {
 	}
 	if c.depth == 0 {
 		c.cpu.cur = c
-		c.inLine = true
+		c.inLine, c.pos = true, pos
 	}
 	c.f.choose = c.sim.chooser != nil && (c.sim.filter == nil || c.sim.filter.Wants(c))
 }
@@ -155,7 +152,6 @@ func (c *Ctx) resumeDefault() {
 		}
 		if to.idle && to.cpu == c.cpu && !to.started {
 			// The interrupted task takes it: same effect, no switch.
-			to.done = true
 			c.serve()
 			continue
 		}
@@ -173,7 +169,6 @@ func (c *Ctx) Wait(w Waiter) bool {
 		return w.Ready(c)
 	}
 	c.inLine = false
-	c.pos = c.f.pos
 	c.wait.mayGiveUp = true
 	c.sleep(w, none)
 	c.inLine = true
@@ -198,9 +193,9 @@ func (c *Ctx) sleep(w Waiter, f *Field) {
 func (c *Ctx) block(w Waiter, f *Field) {
 	s := c.sim
 	c.wait.on = w
-	for !w.Ready(c) && !c.wait.gaveUp {
+	for !c.waited() {
 		c.point(KWait, f)
-		if w.Ready(c) || c.wait.gaveUp {
+		if c.waited() {
 			break
 		}
 		s.cursor = c.order()
@@ -219,6 +214,12 @@ func (c *Ctx) block(w Waiter, f *Field) {
 	c.wait = wait{}
 }
 
+// waited says whether what c waits for came, or was given up, and c has a CPU to go
+// on: it may have been moved to one that is busy.
+func (c *Ctx) waited() bool {
+	return (c.wait.gaveUp || c.wait.on.Ready(c)) && (c.cpu.cur == nil || c.cpu.cur == c)
+}
+
 // resched lets a handler's task that can run now take over, on a real-time machine
 // and where c can be preempted.
 func (c *Ctx) resched() {
@@ -228,7 +229,7 @@ func (c *Ctx) resched() {
 	}
 	for _, t := range s.tasks {
 		if t.prio > c.prio && t.cpu == c.cpu && t.wait.on != nil && t.wait.on.Ready(t) {
-			c.cpu.cur = t
+			c.cpu.cur = nil
 			s.yieldTo(c, t)
 			return
 		}

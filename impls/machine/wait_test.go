@@ -29,6 +29,18 @@ func TestWait(t *testing.T) {
 	wantFaults(t, w.m)
 }
 
+// TestWaitDeparts: while a line waits the chooser may let another task of its CPU go
+// first, without preemption, too.
+func TestWaitDeparts(t *testing.T) {
+	w := newWorld(t, 2, machine.PreemptNone)
+	var x binding
+	w.task("a", 0, 0, func(c *machine.Ctx) { c.Wait(&x); w.say("a")(c) })
+	w.task("b", 1, 1, w.say("b"))
+	w.task("c", 0, 2, then(func(*machine.Ctx) { x.set = true }, w.say("c")))
+	w.run("c0 a0 b1", dep{"a", machine.KWait, "-", 1, w.to("c"), false},
+		dep{"c", machine.KEnd, "-", 1, w.to("a"), false})
+}
+
 // TestWaitGivesUp: only when nothing else can run, handlers included, the earliest
 // line first; what it does then may save the others.
 func TestWaitGivesUp(t *testing.T) {
@@ -166,6 +178,28 @@ func TestSpinUnderHandler(t *testing.T) {
 	wantFaults(t, w.m)
 }
 
+// TestHandlerOnSpinner: a handler that was left in the middle on a spinning CPU can go
+// on, though the lock is not free.
+func TestHandlerOnSpinner(t *testing.T) {
+	w := newWorld(t, 2, machine.PreemptNone)
+	l := locked(lockA, 1)
+	w.task("holder", 0, 0, func(c *machine.Ctx) {
+		l.Lock(c)
+		c.Barrier()
+		c.Barrier()
+		w.say("free")(c)
+		l.Unlock(c)
+	})
+	w.task("spinner", 1, 1, then(nest(l), w.say("s")))
+	w.irq("h", 1, 2, then(barrier, w.say("h")))
+	w.run("h1! free0 s1",
+		dep{"holder", machine.KBarrier, "-", 1, w.to("spinner"), false},
+		dep{"spinner", machine.KWait, "test.lock_a", 1, w.deliver("h"), false},
+		dep{"h", machine.KBarrier, "-", 1, w.to("holder"), false},
+		dep{"holder", machine.KBarrier, "-", 2, w.to("spinner"), false})
+	wantFaults(t, w.m)
+}
+
 // TestDeadlocks: every way to wait for ever is found and ends the run.
 func TestDeadlocks(t *testing.T) {
 	var a, b machine.SpinLock
@@ -194,7 +228,11 @@ func TestDeadlocks(t *testing.T) {
 		}},
 		{"a call with interrupts off", func(w *world) []dep {
 			w.task("t", 0, 0, func(c *machine.Ctx) { c.IRQSave(); c.CallOn(1, barrier) })
-			w.task("u", 1, 1, func(c *machine.Ctx) { c.IRQSave(); c.Barrier(); c.CallOn(0, barrier) })
+			w.task("u", 1, 1, func(c *machine.Ctx) {
+				c.IRQSave()
+				c.Barrier()
+				c.CallOn(0, barrier)
+			})
 			return []dep{{"t", machine.KCall, "cpu.call", 1, w.to("u"), false},
 				{"u", machine.KBarrier, "-", 1, w.to("t"), false}}
 		}},

@@ -72,7 +72,8 @@ func (w *Word) StoreRelease(c *Ctx, v uint64) { w.Store(c, v) }
 
 func (w *Word) checkOwner(c *Ctx) {
 	if w.owner >= 0 && int(w.owner) != c.cpu.ID {
-		c.Fault(fault.ForeignPerCPU, "%s of CPU %d written by CPU %d", w.f.Name(), w.owner, c.cpu.ID)
+		c.Fault(fault.ForeignPerCPU, "%s of CPU %d written by CPU %d", w.f.Name(), w.owner,
+			c.cpu.ID)
 	}
 }
 

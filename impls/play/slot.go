@@ -101,6 +101,8 @@ func (e *Exec) restore(c *machine.Ctx, i int32, held *Slot) {
 	e.lock(c, &s.word)
 	if s.State == Void && s.gen == held.gen {
 		s.Slot = *held
+	} else if e.lost != nil {
+		e.lost(*held) // the name means something else by now
 	}
 	e.unlock(c, &s.word)
 }

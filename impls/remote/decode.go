@@ -159,7 +159,7 @@ func decodeBatch(src []byte, base int64) (*impls.Batch, error) {
 }
 
 func (r *reader) op(op *impls.Op, b *impls.Batch) {
-	op.Code = impls.Code(r.u8("operation", byte(impls.OpVerify)))
+	op.Code = impls.Code(r.u8("operation", byte(impls.LastCode)))
 	op.Flags = impls.AllocFlags(r.u8("flags", math.MaxUint8))
 	op.Fail = uint16(r.uint("fail", math.MaxUint16))
 	op.Size = r.uint("size", math.MaxUint64)
@@ -219,8 +219,8 @@ func DecodeTranscript(src []byte) (*impls.Transcript, error) {
 
 func (r *reader) event(ev *impls.Event) {
 	ev.Op = int32(r.int("number of an operation", 0, math.MaxInt32))
-	ev.Code = impls.Code(r.u8("operation", byte(impls.OpVerify)))
-	ev.Outcome = impls.Outcome(r.u8("outcome", byte(impls.Died)))
+	ev.Code = impls.Code(r.u8("operation", byte(impls.LastCode)))
+	ev.Outcome = impls.Outcome(r.u8("outcome", byte(impls.LastOutcome)))
 	ev.Ctx = r.u8("context", math.MaxUint8)
 	ev.CPU = r.u8("CPU", math.MaxUint8)
 	flags := r.u8("flags", 3)

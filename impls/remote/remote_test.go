@@ -451,3 +451,23 @@ func BenchmarkPlay(b *testing.B) {
 	p.Close()
 	<-done
 }
+
+// TestHarnessFault: a fault of this project on the other side is an error and no
+// death of the subject, whose own panics are.
+func TestHarnessFault(t *testing.T) {
+	for text, dies := range map[string]bool{"allocfuzz: a broken table": false, "boom": true} {
+		v := *variant(t, "go-wasm2go-tlsf")
+		v.New = func(*machine.Machine) impls.Instance { panic(text) }
+		p, done := start(t, &v, Options{})
+		got, err := p.Play(batch(3))
+		switch {
+		case dies && (err != nil || got.Death != DeathExited):
+			t.Errorf("%s: transcript %+v, error %v", text, got, err)
+		case !dies && (err == nil || !strings.Contains(err.Error(), text)):
+			t.Errorf("%s: transcript %+v, error %v", text, got, err)
+		}
+		if e := <-done; !dies && (e == nil || e.Error() != text) {
+			t.Errorf("%s: Serve said %v", text, e)
+		}
+	}
+}

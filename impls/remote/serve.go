@@ -3,7 +3,9 @@ package remote
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"allocfuzz/impls"
 	"allocfuzz/impls/machine"
@@ -13,12 +15,18 @@ import (
 // Serve plays the batches that come on rw on fresh instances of v, one after the
 // other, until the stream ends: nil when that is between two batches. A panic of
 // the subject goes through, so that the process dies of it. A stream that holds
-// something else is answered with the reason and is an error.
-func Serve(rw io.ReadWriter, v *impls.Variant) error {
+// something else, and a fault of this project, are answered with the reason and are
+// an error: the subject is not to blame.
+func Serve(rw io.ReadWriter, v *impls.Variant) (err error) {
 	cfg := machine.DefaultConfig()
 	cfg.Native = true
 	s := &server{w: rw, v: v, m: machine.New(cfg)}
 	defer s.m.Close()
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.harnessFault(p)
+		}
+	}()
 	in := &frames{r: rw}
 	for {
 		_, payload, err := in.next("B")
@@ -49,6 +57,17 @@ type server struct {
 	frame []byte // being written
 	body  []byte // events since the last frame
 	n     int    // how many
+}
+
+// harnessFault answers with a panic of this project; any other goes on.
+func (s *server) harnessFault(p any) error {
+	text := fmt.Sprint(p)
+	if !strings.HasPrefix(text, "allocfuzz:") {
+		panic(p)
+	}
+	err := errors.New(text)
+	s.refuse(err)
+	return err
 }
 
 func (s *server) refuse(err error) {

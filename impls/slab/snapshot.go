@@ -13,7 +13,7 @@ func (sys *system) Snapshot(s *impls.Snapshot) bool {
 	sys.buddy.Snapshot(s)
 	for _, k := range sys.caches {
 		s.Caches = append(s.Caches, impls.CacheState{Name: k.name, Size: k.size, Stride: k.stride,
-			Align: k.align, Dead: k.dead})
+			Align: k.align, Dead: k.dead, FullLists: true})
 	}
 	for pfn, k := range sys.owner {
 		if k != nil {

@@ -66,12 +66,13 @@ func (irqSave) free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bool {
 }
 
 // cmpxchgLocal is the first attempt of 2008 to leave interrupts on, in 2.6.25-rc
-// for a while and taken back: a local cmpxchg of the list's head. Cause: the
-// cmpxchg sees only that the head is the same as before. Effect: an interrupt
-// that takes two objects and gives the first back leaves the head as it was and
-// its successor live, and the stale successor becomes the list; and on a free
-// onto an empty list every empty list looks the same, so the object lands on the
-// list of whatever slab an interrupt has put there. Fix: cmpxchgSeq.
+// for a while (1f84260c8ce3) and taken back (00e962c5408b): a local cmpxchg of
+// the list's head. Cause: the cmpxchg sees only that the head is the same as
+// before. Effect: an interrupt that takes two objects and gives the first back
+// leaves the head as it was and its successor live, and the stale successor
+// becomes the list; and on a free onto an empty list every empty list looks the
+// same, so the object lands on the list of whatever slab an interrupt has put
+// there. Fix: cmpxchgSeq.
 type cmpxchgLocal struct{}
 
 func (cmpxchgLocal) init(_ *machine.Machine, s *cpuSlab) {

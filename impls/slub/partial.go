@@ -50,13 +50,14 @@ func (noPartial) pop(*machine.Ctx, *Cache, *cpuSlab) *machine.Page { return nil 
 
 func (noPartial) flush(*machine.Ctx, *Cache, *cpuSlab) {}
 
-// irqSavePartial is the store as of September 2021: pushed with interrupts off.
-// Cause: before, it was pushed with a local cmpxchg of the head under disabled
-// preemption, with counts read from the head's descriptor in between. Effect: the
-// head could leave, be used for something else and come back, and its counts were
-// somebody else's words. Fix: interrupts off; the cost was measured as 22 cycles
-// against 11, with no retry loop any more. What a full store held goes to the
-// node after interrupts are back on, which keeps them off only for a moment.
+// irqSavePartial is the store as of September 2021 (e0a043aa4145): pushed with
+// interrupts off. Cause: before, it was pushed with a local cmpxchg of the head
+// under disabled preemption, with counts read from the head's descriptor in
+// between. Effect: the head could leave, be used for something else and come
+// back, and its counts were somebody else's words. Fix: interrupts off; the cost
+// was measured as 22 cycles against 11, with no retry loop any more. What a full
+// store held goes to the node after interrupts are back on, which keeps them off
+// only for a moment.
 type irqSavePartial struct{}
 
 func (irqSavePartial) init(s *cpuSlab) { s.partial.guard(offPartial, s.off, none) }

@@ -24,6 +24,7 @@ type rig struct {
 	log     []string
 	binding sched.Binding
 	handler machine.Handler
+	first   bool // the handler's place is before everything
 	decided []machine.Decision
 }
 
@@ -62,9 +63,13 @@ func (r *rig) run(t *testing.T, ch machine.Chooser) string {
 	r.handler = machine.Handler{CPU: 0, Name: "h", Pos: 4, Body: func(c *machine.Ctx) {
 		r.line(c, "h", 4, machine.After)
 	}}
+	if r.first {
+		r.handler.Pos = 0
+	}
 	r.m.AddHandler(&r.handler)
 	r.binding = sched.Binding{Machine: r.m, Tasks: []*machine.Ctx{
-		r.m.AddTask("a", 0, 0, false, task("a", 0)), r.m.AddTask("b", other, 1, true, task("b", 1)), nil},
+		r.m.AddTask("a", 0, 0, false, task("a", 0)), r.m.AddTask("b", other, 1, true, task("b", 1)),
+		nil},
 		Handlers: []*machine.Handler{nil, nil, &r.handler}}
 	if b, ok := ch.(sched.Binder); ok {
 		b.Bind(&r.binding)
@@ -117,9 +122,13 @@ func TestReplayTakes(t *testing.T) {
 		{"no such attempt", 1, []sched.Anchor{at(0, left, 3, interrupt())}, inOrder, 1},
 		{"no such line", 1, []sched.Anchor{at(7, left, 1, interrupt())}, inOrder, 1},
 		{"line in a handler that is not", 1, []sched.Anchor{{Pos: 0, Handler: 2, Delivery: 1,
-			Kind: machine.KLoad, Field: left.Name(), N: 1, Acts: []sched.Act{interrupt()}}}, inOrder, 1},
+			Kind: machine.KLoad, Field: left.Name(), N: 1, Acts: []sched.Act{interrupt()}}},
+			inOrder, 1},
+		{"line of no handler", 1, []sched.Anchor{{Pos: 0, Handler: 2, Kind: machine.KLoad,
+			Field: left.Name(), N: 1, Acts: []sched.Act{interrupt()}}}, inOrder, 1},
 		{"another iteration", 1, []sched.Anchor{{Pos: 0, Iter: [2]int32{2}, Handler: -1,
-			Kind: machine.KLoad, Field: left.Name(), N: 1, Acts: []sched.Act{interrupt()}}}, inOrder, 1},
+			Kind: machine.KLoad, Field: left.Name(), N: 1, Acts: []sched.Act{interrupt()}}},
+			inOrder, 1},
 		{"another kind", 1, []sched.Anchor{{Pos: 0, Handler: -1, Kind: machine.KStore,
 			Field: left.Name(), N: 1, Acts: []sched.Act{interrupt()}}}, inOrder, 1},
 		{"to itself", 1, []sched.Anchor{at(0, left, 1, to(0))}, inOrder, 1},
@@ -144,7 +153,8 @@ func TestReplayTakes(t *testing.T) {
 			if row.unused > 0 {
 				return
 			}
-			if diff := cmp.Diff(row.anchors, sched.FromDecisions(&r.binding, r.decided)); diff != "" {
+			if diff := cmp.Diff(row.anchors, sched.FromDecisions(&r.binding,
+				r.decided)); diff != "" {
 				t.Errorf("written down again: %s", diff)
 			}
 		})
@@ -247,7 +257,8 @@ func TestSurvey(t *testing.T) {
 					single.Point, single.Which = point, which
 					log := r.run(t, single)
 					if len(r.decided) != 1 {
-						t.Fatalf("point %d, departure %d: %d decisions", point, which, len(r.decided))
+						t.Fatalf("point %d, departure %d: %d decisions", point, which,
+							len(r.decided))
 					}
 					a := fmt.Sprintf("%+v", sched.FromDecisions(&r.binding, r.decided))
 					if seen[a] {
@@ -268,6 +279,22 @@ func TestSurvey(t *testing.T) {
 				t.Errorf("%d departures, want %d", total, row.total)
 			}
 		})
+	}
+}
+
+// TestSurveyDelivered: a handler that was delivered is not offered again.
+func TestSurveyDelivered(t *testing.T) {
+	r := newRig(t, 1, machine.PreemptNone)
+	r.first = true
+	survey := &sched.Survey{}
+	r.run(t, survey)
+	total := 0
+	for _, n := range survey.Allowed {
+		total += n
+	}
+	if total != 3 || len(survey.Allowed) != 20 {
+		t.Errorf("%d departures at %d points, want a switch at three ends", total,
+			len(survey.Allowed))
 	}
 }
 

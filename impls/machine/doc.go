@@ -1,0 +1,109 @@
+// Package machine is the computer that the allocators run on: a few CPUs, an arena of
+// pages, an interrupt controller, and a scheduler that decides what happens between
+// any two accesses to shared state.
+//
+// # Contexts
+//
+// A context ([Ctx]) is a task: a coroutine with a stack of its own, made once a
+// machine and used for run after run. What interrupts a task, a handler ([Handler])
+// or another CPU's call ([Ctx.CallOn]), runs nested on its stack, as on hardware, in
+// a frame of its own. A CPU that no task has takes interrupts on an idle context.
+// Exactly one context runs at a time. A run is a pure function of what was added to
+// the machine and of the decisions taken: no clock, no map order, no chance.
+//
+// A task carries out lines of a program. It says where it is with [Ctx.BeginLine] and
+// [Ctx.EndLine], and has its CPU from the one to the other; between lines any task of
+// the CPU may come. Where an operation ends it must have left nothing behind: a lock,
+// interrupts off or preemption disabled are found there, and put right so that the
+// next operation is not blamed.
+//
+// # Points
+//
+// Every access that another CPU, task or interrupt could notice is a point, and just
+// before the access happens a [Chooser] may let something else happen instead. A point
+// has a public name, kind and field, and within one execution of a line, in its own
+// frame, a number: loops and slow paths count on, nested handlers do not count, and a
+// point that is asked again after something else ran keeps its number. Each wake-up of
+// a wait is a new one. So a schedule can be written down as departures, and means the
+// same after lines are added elsewhere.
+//
+// The actions ([ActionKind]) are: let another context run; deliver a handler; move the
+// task to another CPU; let this page request fail; leave a handler out. What a point
+// permits ([Ctx.Allowed]) is what the hardware and kernel would permit:
+//
+//   - a CPU of its own may run at any time, the middle of a local exchange included;
+//   - a handler comes where its CPU's interrupts are on, not into itself, to a bounded
+//     depth and a bounded number of times an operation, so that a retry that
+//     interrupts cause is not called a livelock;
+//   - a task loses its CPU where it is preemptible: with [PreemptNone] between lines
+//     and where it sleeps, otherwise wherever interrupts are on, no handler runs, and
+//     neither [Ctx.PreemptDisable] nor a spin lock forbids it. It can be moved there
+//     too, unless it is pinned or holds a local lock.
+//
+// Without a word of the chooser lines run in the order of the program, and one that was
+// left in the middle goes on when the lines behind it have had their turn. A switch
+// that nobody chose (a task ended, a lock is taken) goes the same way and is not
+// written down. A handler is delivered once, at the place of its first line; what is
+// still due comes before a barrier ([Machine.SetBarriers]) or at the end.
+//
+// # Fields
+//
+// A [Field] is declared once, with its class. Guarded fields are touched only with
+// their [Guard] held: each access is checked and none is a point, since lock and
+// unlock already are. Atomic fields may be touched by anybody, racy ones too, with a
+// reason why a value that is out of date does no harm, and per-CPU ones only be
+// written by their CPU. x++ is a load and a store. [Word.CmpxchgLocal] keeps this
+// CPU's interrupts out and nothing else: between its load and its store other CPUs
+// run, or the sequence numbers of the allocators would hide every migration.
+//
+// A [Page] describes a block of pages. Its words are a union: each region has a current
+// [View], and a word ([PageWord]) of another view is a finding at that access, unless
+// the caller says with [PageWord.LoadStale] that it throws garbage away.
+//
+// # Waiting
+//
+// A spin lock ([SpinLock]) spins with its CPU held: it takes interrupts and calls
+// meanwhile where they are on. A local lock ([LocalLock]) is interrupts off, and with
+// [PreemptRT] a lock that sleeps. A line that waits for a name ([Ctx.Wait]) gives its
+// CPU away, and gives up, the earliest first, only when nothing else can run. When
+// nothing can run and somebody is in the middle of something, that is a deadlock.
+//
+// With [PreemptRT] handlers are tasks of high priority: they preempt, may sleep on a
+// local lock, take over at once when it is released, and no task of lower priority
+// has the CPU while one can run.
+//
+// [Ctx.CallOn] runs a function on another CPU, like an interrupt, with interrupts off.
+// It belongs to the caller's line: its points, steps and page requests count there. To
+// make one in an interrupt, with interrupts off or a spin lock held is a finding even
+// if nothing happens.
+//
+// # Findings
+//
+// The machine notes wrong steps, not their consequences ([Machine.Faults]): a guard not
+// held, a view not current, a per-CPU word written from elsewhere, locks in a wrong
+// order (ranks fall; no two classes in both orders), a lock taken in interrupts and
+// also with them on, sleeping where forbidden, a call that may deadlock, a wild
+// address, a deadlock, too many points in one operation of one frame, state left
+// behind. Most are noted and the run goes on; after a wild address, a deadlock or a
+// step limit it ends, and every context is unwound ([Ctx.Die]). What the harness does
+// wrong panics with "allocfuzz: " and comes back from [Sim.Run] as a [Panic].
+//
+// The trace hash ([Sim.Hash]) covers every point with its context, field and value,
+// every delivery and every move: two runs with one hash are taken to be one run.
+//
+// # Native mode
+//
+// With Config.Native there is no scheduler: goroutines own CPUs ([Machine.NativeCtx])
+// and the same accessors are plain or atomic operations after one nil check. Locks are
+// real, a local exchange is a compare and a store, calls are made by the CPU's owner
+// between its operations or by the caller when it has none, interrupts do not exist
+// and nothing is checked. It is for measuring and for stress with the race detector.
+//
+// # Where the rules come from
+//
+// Interrupt, preemption and lock rules are those of Linux and its lock validator; local
+// exchanges and their limits those of the 2008 and 2021 patches that the variants
+// follow; descriptors as unions those of struct page; sleeping local locks those of
+// the real-time kernel. What is simpler here on purpose: one memory node, no store
+// buffers, handlers that run with interrupts on.
+package machine
