@@ -67,7 +67,8 @@ func BenchmarkSequential(b *testing.B) {
 		}
 		for _, size := range []struct{ live, ops int }{{10, 1000}, {10, 1000000}, {1000, 100000},
 			{100000, 1000000}} {
-			b.Run(fmt.Sprintf("%s/live=%d/ops=%d", v.Name, size.live, size.ops), func(b *testing.B) {
+			name := fmt.Sprintf("%s/live=%d/ops=%d", v.Name, size.live, size.ops)
+			b.Run(name, func(b *testing.B) {
 				p := steady(b, size.live, size.ops)
 				r := oracle.NewRunner()
 				defer r.Close()

@@ -56,4 +56,6 @@ type clumsyCache struct {
 	free []impls.Addr
 }
 
-func (c *clumsyCache) Alloc(*machine.Ctx, impls.AllocFlags) impls.Addr { return c.free[len(c.free)] }
+func (c *clumsyCache) Alloc(*machine.Ctx, impls.AllocFlags) impls.Addr {
+	return c.free[len(c.free)]
+}

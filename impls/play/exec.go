@@ -140,7 +140,7 @@ func created(op *impls.Op) int32 {
 // leaves the slot void.
 func (e *Exec) Open(c *machine.Ctx, slot int, spec *impls.CacheSpec) impls.Outcome {
 	if why := e.mayCreate(spec); why != impls.OK {
-		e.bindCache(c, int32(slot), nil, spec)
+		e.bindNoCache(c, int32(slot), why)
 		return why
 	}
 	made, err := e.objects.NewCache(c, *spec)

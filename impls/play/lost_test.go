@@ -43,3 +43,34 @@ func TestLost(t *testing.T) {
 		t.Fatalf("free of what was adopted: %+v", ev)
 	}
 }
+
+// TestLacks: what is done with a cache that the subject does not support is
+// unsupported too, not skipped, until the name means another cache.
+func TestLacks(t *testing.T) {
+	b := newBench(t)
+	b.setup(toyCaps &^ impls.CapCtor)
+	spec := impls.NewSpec("d", 32)
+	spec.Ctor = true
+	if got := b.e.Open(b.c, 1, &spec); got != impls.Unsupported {
+		t.Fatalf("a constructor: %s", got)
+	}
+	alloc, shrink, create := op(impls.OpAlloc), op(impls.OpShrink), op(impls.OpCreate)
+	alloc.Cache, alloc.Result, shrink.Cache = 1, 0, 1
+	for _, o := range []impls.Op{alloc, shrink} {
+		if ev := b.do(o); ev.Outcome != impls.Unsupported {
+			t.Errorf("%s: %s, want unsupported", o.Code, ev.Outcome)
+		}
+	}
+	plain := impls.NewSpec("d", 32)
+	create.Result, create.Spec = 1, &plain
+	b.do(create)
+	if ev := b.do(alloc); ev.Outcome != impls.OK {
+		t.Errorf("alloc of the new cache: %s", ev.Outcome)
+	}
+	destroy := op(impls.OpDestroy)
+	destroy.Cache = 1
+	b.do(destroy)
+	if ev := b.do(alloc); ev.Outcome != impls.Skipped {
+		t.Errorf("alloc of a destroyed cache: %s, want skipped", ev.Outcome)
+	}
+}

@@ -57,6 +57,7 @@ type cacheSlot struct {
 	align uint64
 	nth   uint32
 	users int
+	lacks bool // no cache, since the subject does not support it
 	word  machine.Word
 }
 
@@ -192,6 +193,22 @@ func (e *Exec) restoreCache(c *machine.Ctx, k *cacheSlot, nth uint32) {
 	e.unlock(c, &k.word)
 }
 
+// bindNoCache makes a cache's slot void because no cache could be made. Where the
+// subject does not support it, nor does it what would be done with the cache.
+func (e *Exec) bindNoCache(c *machine.Ctx, i int32, why impls.Outcome) {
+	if e.bindCache(c, i, nil, nil) {
+		e.caches[i].lacks = why == impls.Unsupported
+	}
+}
+
+// without is the outcome of an operation on a slot that holds no cache.
+func (e *Exec) without(i int32) impls.Outcome {
+	if i >= 0 && int(i) < len(e.caches) && e.caches[i].lacks {
+		return impls.Unsupported
+	}
+	return impls.Skipped
+}
+
 // bindCache is the latest binding of a cache's slot, nil for a refused one. While
 // operations are inside the cache before it, the new one is not bound: false.
 func (e *Exec) bindCache(c *machine.Ctx, i int32, made impls.Cache, spec *impls.CacheSpec) bool {
@@ -203,7 +220,7 @@ func (e *Exec) bindCache(c *machine.Ctx, i int32, made impls.Cache, spec *impls.
 	ok := k.users == 0
 	if ok {
 		k.nth++
-		k.state, k.cache = Void, made
+		k.state, k.cache, k.lacks = Void, made, false
 		if made != nil {
 			k.state, k.size, k.align = Live, spec.Size, spec.Align
 		}

@@ -97,7 +97,7 @@ func (e *Exec) pass(c *machine.Ctx, s *Step, why impls.Outcome) bool {
 		return true
 	}
 	if s.op.Code == impls.OpCreate {
-		e.bindCache(c, created(s.op), nil, nil)
+		e.bindNoCache(c, created(s.op), why)
 		return false
 	}
 	e.bindVoid(c, s.op.Result)
@@ -112,7 +112,7 @@ func (e *Exec) beginAlloc(c *machine.Ctx, s *Step) bool {
 	}
 	s.cache = e.enter(c, op.Cache)
 	if s.cache == nil {
-		return e.pass(c, s, impls.Skipped)
+		return e.pass(c, s, e.without(op.Cache))
 	}
 	s.size, ev.Size, ev.Align = s.cache.size, s.cache.size, s.cache.align
 	return true
@@ -172,7 +172,7 @@ func (e *Exec) beginFree(c *machine.Ctx, s *Step) bool {
 	}
 	if from >= 0 {
 		if s.cache = e.enter(c, from); s.cache == nil {
-			return e.pass(c, s, impls.Skipped)
+			return e.pass(c, s, e.without(from))
 		}
 	}
 	held := &s.held
@@ -229,7 +229,7 @@ func (e *Exec) beginCache(c *machine.Ctx, s *Step) bool {
 		s.cache = e.enter(c, op.Cache)
 	}
 	if s.cache == nil {
-		return e.pass(c, s, impls.Skipped)
+		return e.pass(c, s, e.without(op.Cache))
 	}
 	s.nth = s.cache.nth
 	return true
