@@ -141,7 +141,7 @@ func (f *Failure) Save(dir string) (file string, err error) {
 	name := filepath.Join(dir, fmt.Sprintf("%s-%08x",
 		slug(f.Report.Finding.Subject+" "+string(f.Report.Finding.Title)), uint32(h.Sum64())))
 	file = name + ".prog"
-	f.Report.Command = "allocfuzz replay --subject " + f.subjects() + " " + file
+	f.Report.Command = "allocfuzz replay --subject " + f.subjects() + " " + Argument(file)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return file, err
 	}

@@ -7,6 +7,7 @@ import (
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/impls"
+	"allocfuzz/impls/machine"
 	"allocfuzz/oracle"
 )
 
@@ -65,24 +66,34 @@ func (w *walked) points(run *oracle.Runner, opt oracle.Options) ([]point, error)
 		}
 		if n := t.Where.Line; n >= 0 && n < len(c.Lines) {
 			src := c.Lines[n].Src
-			p.Line = spell(index, src)
+			p.Line = spell(index, src, &t.Line, len(c.Lines[n].Path)-1)
 		}
 		out = append(out, p)
 	}
 	return out, nil
 }
 
-// spell names a line as an anchor does; a line that has no such name yet, because
-// it needs a label, by its whole text.
-func spell(index *prog.Index, l *prog.Line) string {
+// spell names one execution of a line as an anchor does, in the rounds of the
+// repeats around it and the delivery of its handler; a line that has no such name
+// yet, because it needs a label, by its whole text.
+func spell(index *prog.Index, l *prog.Line, at *machine.Line, repeats int) string {
 	ref, ok := index.Ref(l)
-	switch {
-	case !ok:
+	if !ok {
 		return string(prog.AppendLine(nil, l))
-	case l.Ctx.IsIRQ():
-		return l.Ctx.String() + "/" + ref.String()
 	}
-	return ref.String()
+	name := ref.String()
+	if at.Iter != [2]int32{} && at.Iter != [2]int32{1} && at.Iter != [2]int32{1, 1} {
+		for i := range min(repeats, len(at.Iter)) {
+			name += fmt.Sprintf("[%d]", at.Iter[i])
+		}
+	}
+	switch {
+	case !l.Ctx.IsIRQ():
+		return name
+	case at.Delivery > 1:
+		return fmt.Sprintf("%s#%d/%s", l.Ctx, at.Delivery, name)
+	}
+	return l.Ctx.String() + "/" + name
 }
 
 // printWalk prints points in columns.

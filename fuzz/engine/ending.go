@@ -108,7 +108,7 @@ func (r *targetRun) died(e *ending) error {
 	file := filepath.Join(r.job.Out, "hung-"+filepath.Base(saved)+".prog")
 	r.res.Findings = append(r.res.Findings, Finding{Title: string(fault.Hung),
 		Also: []string{string(fault.Exited)}, Class: fault.Process.String(), Identity: id,
-		File: file, Command: "allocfuzz replay " + argument(file), Target: r.name})
+		File: file, Command: "allocfuzz replay " + fuzz.Argument(file), Target: r.name})
 	r.job.Log("%s: an input hung the target or ended its process: %s", r.name, file)
 	return fuzz.WriteBytes(file, prog.Format(p))
 }

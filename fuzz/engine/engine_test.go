@@ -333,8 +333,8 @@ func TestArgument(t *testing.T) {
 		"\xff":                    `$'\xff'`,
 		"":                        "''",
 	} {
-		if got := argument(file); got != want {
-			t.Errorf("argument(%q) = %s, want %s", file, got, want)
+		if got := fuzz.Argument(file); got != want {
+			t.Errorf("Argument(%q) = %s, want %s", file, got, want)
 		}
 	}
 }

@@ -4,11 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"allocfuzz/fuzz"
 	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
 )
@@ -31,29 +29,7 @@ type Finding struct {
 }
 
 // Stdin is what messages call standard input.
-const Stdin = "<stdin>"
-
-// argument spells the name of a file as a shell takes it in a command.
-func argument(file string) string {
-	plain := func(c rune) bool {
-		return c < utf8.RuneSelf && (unicode.IsLetter(c) || unicode.IsDigit(c)) ||
-			strings.ContainsRune("_@%+=:,./-", c)
-	}
-	odd := strings.ContainsFunc(file, func(c rune) bool { return !plain(c) })
-	switch {
-	case file == Stdin:
-		return "-"
-	case strings.HasPrefix(file, "-"):
-		return argument("./" + file)
-	case strings.ContainsFunc(file, func(c rune) bool { return !unicode.IsPrint(c) }) ||
-		!utf8.ValidString(file):
-		quoted := strconv.QuoteToASCII(file)
-		return "$'" + strings.ReplaceAll(quoted[1:len(quoted)-1], "'", `\'`) + "'"
-	case odd || file == "":
-		return "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
-	}
-	return file
-}
+const Stdin = fuzz.Stdin
 
 // Missing is the title of the finding that an expected one did not occur.
 const Missing = "expected finding did not occur"

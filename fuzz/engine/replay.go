@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
 	"allocfuzz/impls/fault"
@@ -172,7 +173,7 @@ func (r *Replayer) command(c *oracle.Compiled, p *Replay) string {
 	if p.Against != nil {
 		subjects = p.Against.Name + "," + subjects
 	}
-	return "allocfuzz replay --subject " + subjects + r.Flags + " " + argument(c.Prog.File)
+	return "allocfuzz replay --subject " + subjects + r.Flags + " " + fuzz.Argument(c.Prog.File)
 }
 
 // report explains a finding. One that comes of holding outcomes against what is

@@ -26,12 +26,13 @@ func (c *Ctx) point(k Kind, f *Field) {
 
 func (s *Sim) keep(c *Ctx, k Kind, f *Field, n int) {
 	s.trace = append(s.trace,
-		TraceEntry{Where: c.Where(), Kind: k, Field: f, N: n, Depth: c.depth})
+		TraceEntry{Where: c.Where(), Line: c.Line(), Kind: k, Field: f, N: n, Depth: c.depth})
 }
 
 // A TraceEntry is one point of a run.
 type TraceEntry struct {
 	Where fault.Where
+	Line  Line // with the iterations and the delivery that an anchor names
 	Kind  Kind
 	Field *Field
 	N     int // attempt of this kind and field in this execution of the line
