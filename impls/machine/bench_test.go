@@ -45,6 +45,9 @@ func (p *pingPong) Choose(c *machine.Ctx, pt machine.Point) machine.Action {
 	return a
 }
 
+// BenchmarkSwitch measures switches between two tasks that depart at every point, and
+// in turn with it the same contexts as goroutines that hand over through unbuffered
+// channels, without points and decisions.
 func BenchmarkSwitch(b *testing.B) {
 	m := machine.New(config(2, machine.PreemptNone))
 	defer m.Close()
@@ -55,6 +58,9 @@ func BenchmarkSwitch(b *testing.B) {
 			w.Load(c)
 		}
 	}
+	peer := newHandOver()
+	defer peer.close()
+	var ours, theirs time.Duration
 	b.ResetTimer()
 	switches := uint64(0)
 	for switches < uint64(b.N) {
@@ -62,32 +68,48 @@ func BenchmarkSwitch(b *testing.B) {
 		p := &pingPong{}
 		p.tasks[0] = m.AddTask("cpu0", 0, 0, true, lines(0, 1, body))
 		p.tasks[1] = m.AddTask("cpu1", 1, 1, true, lines(1, 1, body))
+		began := time.Now()
 		m.Sim().Run(p)
-		switches += m.Sim().Switches()
+		ours += time.Since(began)
+		n := m.Sim().Switches()
+		switches += n
+		b.StopTimer()
+		began = time.Now()
+		peer.run(n)
+		theirs += time.Since(began)
+		b.StartTimer()
 	}
-	ours := float64(switches) / b.Elapsed().Seconds()
-	b.StopTimer()
-	b.ReportMetric(ours/1e6, "Mswitches/s")
-	b.ReportMetric(ours/channels(50_000), "x_channels")
+	b.ReportMetric(float64(switches)/ours.Seconds()/1e6, "Mswitches/s")
+	b.ReportMetric(float64(switches)/theirs.Seconds()/1e6, "Mswitches/s_channels")
+	b.ReportMetric(theirs.Seconds()/ours.Seconds(), "x_channels")
 }
 
-// channels is the number of switches a second when two goroutines hand over through
-// unbuffered channels, the usual way to run contexts one at a time.
-func channels(switches int) float64 {
-	there, back := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(back)
-		for range there {
-			back <- struct{}{}
-		}
-	}()
-	began := time.Now()
-	for range switches / 2 {
-		there <- struct{}{}
-		<-back
+// handOver runs two goroutines one at a time: each waits to be resumed and hands
+// back, as coroutines do.
+type handOver struct{ resume, yield [2]chan struct{} }
+
+func newHandOver() *handOver {
+	h := &handOver{}
+	for i := range h.resume {
+		h.resume[i], h.yield[i] = make(chan struct{}), make(chan struct{})
+		go func() {
+			for range h.resume[i] {
+				h.yield[i] <- struct{}{}
+			}
+		}()
 	}
-	rate := float64(switches) / time.Since(began).Seconds()
-	close(there)
-	<-back
-	return rate
+	return h
+}
+
+func (h *handOver) run(switches uint64) {
+	for i := range switches {
+		h.resume[i%2] <- struct{}{}
+		<-h.yield[i%2]
+	}
+}
+
+func (h *handOver) close() {
+	for i := range h.resume {
+		close(h.resume[i])
+	}
 }
