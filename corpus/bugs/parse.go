@@ -98,6 +98,8 @@ func (p *parser) set(key, value string) error {
 		p.patch.Class = value
 	case "Needs":
 		p.patch.Needs = strings.Fields(value)
+	case "On":
+		p.patch.On = value
 	case "Like":
 		p.patch.Like = value
 	case "Finds":
@@ -107,7 +109,7 @@ func (p *parser) set(key, value string) error {
 				value)
 		}
 	default:
-		return p.errorf(p.at+1, "unknown key %q: want Subject, Class, Needs, Like or Finds", key)
+		return p.errorf(p.at+1, "unknown key %q: want Subject, Class, Needs, On, Like or Finds", key)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ const whole = `# from the history
 Subject: drain drops the last partial slab
 Class: lost-slab
 Needs: cpus=2 irq
+On: slub-2021-partial-irqsave
 Like: e0a043aa4145
 Finds: slab lost / pages leaked
 
@@ -45,19 +46,20 @@ func TestParse(t *testing.T) {
 		Subject: "drain drops the last partial slab",
 		Class:   "lost-slab",
 		Needs:   []string{"cpus=2", "irq"},
+		On:      "slub-2021-partial-irqsave",
 		Like:    "e0a043aa4145",
 		Finds:   []string{"slab lost", "pages leaked"},
 		Files: []File{
 			{Path: "impls/slub/partial.go", Hunks: []Hunk{
 				{
-					Line: 10, Hint: 3,
+					Line: 11, Hint: 3,
 					Old: []string{"lock", "push one", "", "unlock"},
 					New: []string{"lock", "", "count one", "unlock"},
 				},
-				{Line: 16, Hint: 20, Old: []string{"b"}, New: []string{"c"}},
+				{Line: 17, Hint: 20, Old: []string{"b"}, New: []string{"c"}},
 			}},
 			{Path: "debugcheck/fill.go", Hunks: []Hunk{
-				{Line: 21, Hint: 1, Old: []string{"one", "two"}, New: []string{"2", "1"}},
+				{Line: 22, Hint: 1, Old: []string{"one", "two"}, New: []string{"2", "1"}},
 			}},
 		},
 	}

@@ -12,6 +12,7 @@ type Patch struct {
 	Subject string   // what the bug does
 	Class   string   // one of Classes
 	Needs   []string // what a program must have to reach it
+	On      string   // subject of its killer; "" where the killer's schedule block names it
 	Like    string   // the real bug that it imitates; "" for none
 	Finds   []string // title of the finding and, if it has another, of its consequence
 	Files   []File   // in the order of the diff
@@ -34,7 +35,7 @@ type Hunk struct {
 // classes lists what can go wrong, from losing things to accusing the innocent.
 var classes = []string{
 	"lost-object", "lost-slab", "double-handout", "uaf-list", "counter",
-	"lock", "irq", "colour", "leak", "wild", "debug",
+	"lock", "irq", "colour", "leak", "wild", "debug", "contents", "order",
 }
 
 // Classes returns the classes that a patch may state, in the order of reports.

@@ -26,9 +26,10 @@ type Case struct {
 }
 
 // Load prepares the case of a patch. The program names the mutant by its schedule
-// block, as NAME+PATCH; a program without a block is for every subject, and then
-// subject names the variant.
-func Load(p *bugs.Patch, subject string) (*Case, error) {
+// block, as NAME+PATCH; where it has none the patch says by its key On which
+// subject it is made for. A patch that says it in neither place, or in both with
+// different names, is an error.
+func Load(p *bugs.Patch) (*Case, error) {
 	text, err := fs.ReadFile(bugs.Embedded(), p.Killer())
 	if err != nil {
 		return nil, err
@@ -37,14 +38,9 @@ func Load(p *bugs.Patch, subject string) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range src.Scheds {
-		if base, patch, ok := strings.Cut(src.Scheds[i].Subject, "+"); ok && patch == p.Name {
-			subject = base
-		}
-	}
-	v, ok := all.Lookup(subject)
-	if !ok {
-		return nil, fmt.Errorf("%s: no subject %q to patch", src.File, subject)
+	v, err := subject(p, src)
+	if err != nil {
+		return nil, err
 	}
 	c, err := oracle.Compile(src)
 	if err != nil {
@@ -57,6 +53,31 @@ func Load(p *bugs.Patch, subject string) (*Case, error) {
 		m.Finds.Consequence = p.Finds[1]
 	}
 	return &Case{Patch: p, Killer: c, Clean: v, Mutant: &m}, nil
+}
+
+// subject finds the variant that a patch is made for.
+func subject(p *bugs.Patch, src *prog.Program) (*impls.Variant, error) {
+	name := p.On
+	for i := range src.Scheds {
+		base, patch, ok := strings.Cut(src.Scheds[i].Subject, "+")
+		switch {
+		case !ok || patch != p.Name:
+			continue
+		case name != "" && name != base:
+			return nil, fmt.Errorf("%s: block for %s, but %s is made for %s: keep one of them",
+				src.File, base, p.Name, name)
+		}
+		name = base
+	}
+	if name == "" {
+		return nil, fmt.Errorf("%s: no subject for %s: add \"On: SUBJECT\" to the patch or a "+
+			"block \"sched subject=SUBJECT+%s\"", src.File, p.Name, p.Name)
+	}
+	v, ok := all.Lookup(name)
+	if !ok {
+		return nil, fmt.Errorf("%s: no subject %q to patch", src.File, name)
+	}
+	return v, nil
 }
 
 // Names says whether f has a title that the patch states.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"allocfuzz/corpus"
@@ -22,12 +23,9 @@ import (
 // go test builds is clean.
 const envPatch = "ALLOCFUZZ_EXAM_PATCH"
 
-// base is the subject of killers without a schedule block.
-const base = "slub-2008-seq"
-
 func load(t *testing.T, p *bugs.Patch) *exam.Case {
 	t.Helper()
-	c, err := exam.Load(p, base)
+	c, err := exam.Load(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,6 +42,26 @@ func patches(t *testing.T) []*bugs.Patch {
 		t.Fatal("no patches")
 	}
 	return ps
+}
+
+// TestLoadErrors: a patch is made for one subject, which exists.
+func TestLoadErrors(t *testing.T) {
+	tests := []struct{ patch, on, want string }{
+		{"slub/slow-overwrites-list", "", `no subject for slub/slow-overwrites-list: add "On: `},
+		{"slub/slow-overwrites-list", "slub-1999", `no subject "slub-1999"`},
+		{"slub/seq-preempt", "slub-2008-irqsave", "made for slub-2008-irqsave: keep one"},
+	}
+	for _, tt := range tests {
+		found, err := bugs.Find(patches(t), tt.patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := *found
+		p.On = tt.on
+		if _, err := exam.Load(&p); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s on %q: error %v, want %q", tt.patch, tt.on, err, tt.want)
+		}
+	}
 }
 
 // TestClean: every killer is silent on the clean tree, under its own schedule and
@@ -122,24 +140,26 @@ func TestMutant(t *testing.T) {
 	} else {
 		t.Logf("%d of %d single departures: %s", x.Found, x.Schedules, x.Finding.Title)
 	}
-	hunt(t, c.Mutant)
+	hunt(t, c.Mutant, start(t, p))
 }
 
 // huntMax bounds the inputs until a mutant must be found from the seeds.
 const huntMax = 300000
 
-// hunt mutates inputs until the mutant is found: at first the programs of the
-// recycled object and of two tasks on a CPU, at a sequence number of 2 bits, then
-// whatever gave a trace of a length not seen before, as a fuzzer keeps what covers
-// something new.
-func hunt(t *testing.T, v *impls.Variant) {
+// hunt mutates inputs until the mutant is found: those of pool, and half of the time
+// also whatever gave a trace of a length not seen before, as a fuzzer keeps what
+// covers something new.
+func hunt(t *testing.T, v *impls.Variant, pool [][]byte) {
 	s := fuzz.NewSession([]*impls.Variant{v})
 	defer s.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
-	pool := [][]byte{seed(t, "aba-interrupt"), seed(t, "preempt-migrate")}
-	seen := map[uint64]bool{}
+	seen, given := map[uint64]bool{}, len(pool)
 	for n := 1; n <= huntMax; n++ {
-		data := input.Mutate(rng, pool[rng.IntN(len(pool))])
+		from := pool
+		if rng.IntN(2) == 0 {
+			from = pool[:given]
+		}
+		data := input.Mutate(rng, from[rng.IntN(len(from))])
 		before := s.Stats.Points
 		f, err := s.Interrupts(data)
 		if err != nil {
@@ -155,6 +175,18 @@ func hunt(t *testing.T, v *impls.Variant) {
 		}
 	}
 	t.Errorf("not found in %d mutated inputs", huntMax)
+}
+
+// start is what a hunt starts from: the committed seeds. For a bug that needs a
+// sequence number of few bits it is the programs of the recycled object and of two
+// tasks on a CPU, with such a number.
+func start(t *testing.T, p *bugs.Patch) [][]byte {
+	for _, need := range p.Needs {
+		if strings.HasPrefix(need, "seqbits=") {
+			return [][]byte{seed(t, "aba-interrupt"), seed(t, "preempt-migrate")}
+		}
+	}
+	return fuzz.Seeds()
 }
 
 // seed is a committed seed at a sequence number of 2 bits.

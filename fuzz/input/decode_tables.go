@@ -21,8 +21,10 @@ var (
 	preemptTable  = []int{
 		int(prog.PreemptNone), int(prog.PreemptFull), int(prog.PreemptNone), int(prog.PreemptRT),
 	}
-	baseTable = []int{baseDefault, baseLow, baseDefault, baseStraddle, baseDefault, baseTop,
-		baseDefault, baseHigh}
+	// Low is frequent: only there is an end marker in the same half-word as the objects, so that a
+	// fast path with a sequence number serves the last object of a slab and an empty list.
+	baseTable = []int{baseDefault, baseLow, baseStraddle, baseLow, baseDefault, baseTop, baseLow,
+		baseHigh}
 )
 
 // The ways to say where the arena is; each takes a number of pages k.

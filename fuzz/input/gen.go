@@ -137,9 +137,13 @@ func (g *generator) mutate(data []byte) []byte {
 	}
 	i := g.rng.IntN(n)
 	at := HeadSize + i*RecordSize
-	switch g.rng.IntN(10) {
+	switch g.rng.IntN(12) {
 	case 0:
-		data[g.rng.IntN(headEdits)] = g.byte()
+		places := headEdits
+		if g.rng.IntN(2) == 0 {
+			places = headTasks // what the machine is matters more than any one cache
+		}
+		data[g.rng.IntN(places)] = g.byte()
 	case 1, 2:
 		data[at+g.rng.IntN(RecordSize)] = g.byte()
 	case 3:
@@ -154,7 +158,7 @@ func (g *generator) mutate(data []byte) []byte {
 			copy(data[at:], data[at+RecordSize:at+2*RecordSize])
 			copy(data[at+RecordSize:], r[:])
 		}
-	case 7:
+	case 7, 10, 11: // most races are one departure away from a program without
 		return insert(data, at+RecordSize, g.departure())
 	case 8:
 		return g.churn(data, at)
