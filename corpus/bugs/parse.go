@@ -109,7 +109,8 @@ func (p *parser) set(key, value string) error {
 				value)
 		}
 	default:
-		return p.errorf(p.at+1, "unknown key %q: want Subject, Class, Needs, On, Like or Finds", key)
+		return p.errorf(p.at+1, "unknown key %q: want Subject, Class, Needs, On, Like or Finds",
+			key)
 	}
 	return nil
 }
