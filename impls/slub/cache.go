@@ -150,9 +150,9 @@ func (k *Cache) sort(c *machine.Ctx) {
 
 // discardEmpty gives back the empty slabs at the front of the node's list.
 func (k *Cache) discardEmpty(c *machine.Ctx) {
-	for more := true; more; {
+	for more, n := true, 0; more; n++ {
 		more = false
-		c.Progress()
+		k.bounded(c, n)
 		flags := k.node.lock.LockIRQSave(c)
 		var p *machine.Page
 		if first := k.node.first.Load(c); first != none {
