@@ -6,6 +6,88 @@ import (
 	"allocfuzz/impls"
 )
 
+// granules is a set of live bytes in units of one granule, and of the granules
+// at which an object starts. Addresses may be anywhere: memory is kept in chunks
+// that are made when first touched, so a dense arena costs one look-up.
+type granules struct {
+	shift  uint
+	chunks map[uint64]*chunk
+	last   *chunk
+	lastN  uint64
+	used   []*chunk
+	spare  []*chunk
+}
+
+const (
+	chunkBits  = 14 // granules a chunk, as a power of two
+	chunkWords = 1 << chunkBits / 64
+)
+
+type chunk struct {
+	live [chunkWords]uint64
+	from [chunkWords]uint64 // granules at which an object starts
+	lo   int                // words that may be set, for a cheap reset
+	hi   int
+}
+
+func (g *granules) reset(shift uint) {
+	g.shift, g.last = shift, nil
+	if g.chunks == nil {
+		g.chunks = map[uint64]*chunk{}
+	}
+	clear(g.chunks)
+	for _, k := range g.used {
+		if k.lo <= k.hi {
+			clear(k.live[k.lo : k.hi+1])
+			clear(k.from[k.lo : k.hi+1])
+		}
+		k.lo, k.hi = chunkWords, -1
+	}
+	g.spare = append(g.spare, g.used...)
+	g.used = g.used[:0]
+}
+
+func (g *granules) chunk(n uint64) *chunk {
+	if g.last != nil && g.lastN == n {
+		return g.last
+	}
+	k := g.chunks[n]
+	if k == nil {
+		if len(g.spare) > 0 {
+			k = g.spare[len(g.spare)-1]
+			g.spare = g.spare[:len(g.spare)-1]
+		} else {
+			k = &chunk{lo: chunkWords, hi: -1}
+		}
+		g.used = append(g.used, k)
+		g.chunks[n] = k
+	}
+	g.last, g.lastN = k, n
+	return k
+}
+
+// span calls f for every word of the set that n bytes at a touch, with the mask
+// of their granules; f stops the walk by answering true.
+func (g *granules) span(a impls.Addr, n uint64, f func(k *chunk, w int, mask, at uint64) bool) {
+	first, last := a>>g.shift, (a+n-1)>>g.shift
+	for first <= last {
+		k := g.chunk(first >> chunkBits)
+		w := int(first>>6) & (chunkWords - 1)
+		end := first | 63
+		mask := ^uint64(0) << (first & 63)
+		if end >= last {
+			mask &= ^uint64(0) >> (63 - last&63)
+		}
+		if f(k, w, mask, first&^63) {
+			return
+		}
+		if end >= last {
+			return
+		}
+		first = end + 1
+	}
+}
+
 // set makes n bytes at a live and returns the first address that was live
 // already.
 func (g *granules) set(a impls.Addr, n uint64) (at impls.Addr, clash bool) {
