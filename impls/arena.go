@@ -30,3 +30,6 @@ func (r Arena) Flip(a Addr, mask byte) {
 
 // Contains says whether n bytes at a are in the arena.
 func (r Arena) Contains(a Addr, n uint64) bool { return r.M.Contains(a, n) }
+
+// View is n bytes at a; nil outside the arena.
+func (r Arena) View(a Addr, n uint64) []byte { return r.M.MemBytes(a, int(n)) }

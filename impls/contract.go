@@ -3,6 +3,7 @@ package impls
 import (
 	"errors"
 
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls/machine"
 )
 
@@ -79,12 +80,13 @@ type CacheSpec struct {
 	Align      uint64 // power of two, 0 for the word
 	Ctor       bool   // objects are handed out in the state of a constructor
 	Flags      []string
-	Objects    int // objects of a slab
-	Order      int // pages of a slab are 1<<Order
-	MinPartial int // empty slabs a node keeps
-	CPUPartial int // SLUB: slabs of a per-CPU partial list
-	Limit      int // SLAB: objects of a per-CPU array
-	Batch      int // SLAB: objects moved at once
+	Kmalloc    bool // a size class of kmalloc
+	Objects    int  // objects of a slab
+	Order      int  // pages of a slab are 1<<Order
+	MinPartial int  // empty slabs a node keeps
+	CPUPartial int  // SLUB: slabs of a per-CPU partial list
+	Limit      int  // SLAB: objects of a per-CPU array
+	Batch      int  // SLAB: objects moved at once
 }
 
 // NewSpec is a spec with nothing given but name and size.
@@ -131,6 +133,43 @@ type Cache interface {
 	Align() uint64
 }
 
+// A Debugger is a cache that can be debugged (CapDebug). Without debug flags its
+// Layout is nil, and it answers nothing else.
+type Debugger interface {
+	Cache
+	// Layout says where what lies around an object; nil without debug flags.
+	Layout() *debugcheck.Layout
+	// Validate checks every slab that a list holds and reports what is wrong by
+	// Ctx.Note; it returns the number of slabs. ErrInvalid without debug flags,
+	// ErrNoMemory.
+	Validate(c *machine.Ctx) (slabs int, err error)
+	// Slab describes the slab whose memory holds a, as it is stored; false when no
+	// slab of the cache does. It is a look from outside and no step.
+	Slab(a Addr) (debugcheck.Slab, bool)
+	// Damage inverts the bits of mask in a stored field: of the slab that holds a, or
+	// of the cache. False when the cache has no such field.
+	Damage(c *machine.Ctx, r debugcheck.Region, a Addr, mask uint64) bool
+}
+
+// A SizedCache is a size class of kmalloc that keeps the size asked for (debug
+// option U).
+type SizedCache interface {
+	Cache
+	// AllocSize is Alloc for an object of which size bytes were asked for.
+	AllocSize(c *machine.Ctx, f AllocFlags, size uint64) Addr
+	// Widen forgets the size asked for: ksize was called, so that the whole object may
+	// be used from now on.
+	Widen(c *machine.Ctx, a Addr)
+}
+
+// An Owner is an Allocator that hands out objects of caches.
+type Owner interface {
+	Allocator
+	// CacheOf is the cache that holds the memory at a; nil when none does. It is a look
+	// from outside and no step.
+	CacheOf(a Addr) Cache
+}
+
 // An Allocator hands out memory by size.
 type Allocator interface {
 	// Malloc returns size bytes, 0 when there is no memory.
@@ -172,6 +211,14 @@ type Memory interface {
 	Contains(a Addr, n uint64) bool
 }
 
+// A Viewer is a Memory in this process: it shows its bytes where they are.
+type Viewer interface {
+	Memory
+	// View is n bytes at a, to read and to write; nil where they are not memory. It is
+	// good until the next call of the allocator.
+	View(a Addr, n uint64) []byte
+}
+
 // A Promise says where a subject may differ from the others.
 type Promise uint8
 
@@ -202,12 +249,15 @@ type Axis struct{ Name, Value string }
 
 // A Variant describes one subject.
 type Variant struct {
-	Name     string
-	Alias    string
-	Row      string // row of the seed table, "" for outside allocators
-	Year     int
-	About    string // one sentence
-	Axes     []Axis
+	Name  string
+	Alias string
+	Row   string // row of the seed table, "" for outside allocators
+	Year  int
+	About string // one sentence
+	Axes  []Axis
+	// Rules are those of its debug checks; of those that have several by kernel, the
+	// default.
+	Rules    debugcheck.Rules
 	Machines []machine.Preempt // kinds of kernel it is made for
 	Sound    bool
 	Finds    Finds

@@ -6,19 +6,46 @@ type Snapshot struct {
 	Caches []CacheState
 	Slabs  []SlabState
 	Counts []Count
-	// PagesTotal and PagesFree are the page layer's own figures.
+	// PagesTotal and PagesFree are the page layer's own figures. Pages in pools are among
+	// the free ones.
 	PagesTotal, PagesFree int
+	// TopOrder is the largest order of a block, 0 when the page layer shows nothing more.
+	// Blocks are the free blocks on its lists and Pools what it holds for single CPUs.
+	TopOrder int
+	Blocks   []Block
+	Pools    []Pool
+}
+
+// A Block is a free block of 1<<Order pages.
+type Block struct {
+	Page  int // number of its first page
+	Order int
+}
+
+// A Pool is the single free pages that the page layer holds for one CPU, which is the
+// only one that can have them.
+type Pool struct {
+	CPU   int
+	Pages []int // numbers in the order of its list: the first was given back last
+	Keep  int   // requests that may sleep leave so many
+	Max   int   // it may hold so many
 }
 
 // A CacheState is one cache.
 type CacheState struct {
 	Name       string
+	Handle     Cache  // the cache itself
 	Size       uint64 // bytes of an object
 	Stride     uint64 // distance of two objects
 	Align      uint64
 	LinkOffset uint64 // where a free object keeps its link
 	Dead       bool   // destroyed
 	FullLists  bool   // every slab is on a list, and the lists are strict: SLAB
+	// Ordered says that the slabs are on one list, ListAny: first the full ones, then
+	// those with some objects free, then those with all. FirstNotFull is the page of
+	// the first that is not full as the cache stores it, -1 for none.
+	Ordered      bool
+	FirstNotFull int
 }
 
 // A SlabState is one slab that exists: from its page allocation until its pages
@@ -33,8 +60,9 @@ type SlabState struct {
 	Objects int
 	Inuse   int // as stored
 	Frozen  bool
-	Colour  int // -1 without colouring
-	Colours int // legal colours are below it, 0 counts as 1
+	Retired bool // a debug check failed: on no list, and its free objects are given up
+	Colour  int  // -1 without colouring
+	Colours int  // legal colours are below it, 0 counts as 1
 	On      []Place
 	Free    []Addr // its own freelist in order
 	FreeEnd FreeEnd
@@ -92,7 +120,21 @@ type Count struct {
 func (s *Snapshot) Reset() {
 	s.Caches, s.Counts = s.Caches[:0], s.Counts[:0]
 	s.Slabs = s.Slabs[:0]
-	s.PagesTotal, s.PagesFree = 0, 0
+	s.PagesTotal, s.PagesFree, s.TopOrder = 0, 0, 0
+	s.Blocks, s.Pools = s.Blocks[:0], s.Pools[:0]
+}
+
+// AddPool adds the pool of a CPU and returns it for filling in, empty but with its
+// storage kept.
+func (s *Snapshot) AddPool(cpu int) *Pool {
+	if len(s.Pools) < cap(s.Pools) {
+		s.Pools = s.Pools[:len(s.Pools)+1]
+	} else {
+		s.Pools = append(s.Pools, Pool{})
+	}
+	p := &s.Pools[len(s.Pools)-1]
+	*p = Pool{CPU: cpu, Pages: p.Pages[:0]}
+	return p
 }
 
 // AddSlab adds a slab and returns it for filling in, with its slices empty but

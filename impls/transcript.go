@@ -1,5 +1,7 @@
 package impls
 
+import "allocfuzz/debugcheck"
+
 // Code is an operation of a batch: a subset of the program language in which
 // names are slots and nothing is text.
 type Code uint8
@@ -22,6 +24,15 @@ const (
 	OpDrain
 	OpFill
 	OpVerify
+	OpValidate
+	OpOverrun
+	OpUnderrun
+	OpWriteFreed
+	OpFreeAgain
+	OpFreeInside
+	OpFreeForeign
+	OpFreeWrong
+	OpFlip
 	nCodes
 )
 
@@ -29,7 +40,9 @@ const (
 const LastCode = nCodes - 1
 
 var codeNames = [nCodes]string{"alloc", "free", "malloc", "calloc", "realloc", "memalign", "usable",
-	"freesized", "pages", "pagesfree", "create", "destroy", "shrink", "drain", "fill", "verify"}
+	"freesized", "pages", "pagesfree", "create", "destroy", "shrink", "drain", "fill", "verify",
+	"validate", "overrun", "underrun", "writefreed", "freeagain", "freeinside",
+	"freeforeign", "freewrong", "flip"}
 
 // String names the operation as programs do.
 func (c Code) String() string { return codeNames[c] }
@@ -38,22 +51,24 @@ func (c Code) String() string { return codeNames[c] }
 type Op struct {
 	Code    Code
 	Flags   AllocFlags
-	Fail    uint16  // its n-th page request fails, 0 none
-	Cache   int32   // slot of the cache, -1 when the operation is by size
-	Slot    int32   // slot of its operand, -1
-	Result  int32   // slot that it binds, -1
-	Size    uint64  // bytes; calloc: of one element; pages: order
-	Arg     uint64  // memalign: alignment; calloc: elements
-	Pattern Pattern // contents given to what it returns
+	Fail    uint16            // its n-th page request fails, 0 none
+	Cache   int32             // slot of the cache, -1 when the operation is by size
+	Slot    int32             // slot of its operand, -1
+	Result  int32             // slot that it binds, -1
+	Size    uint64            // bytes; calloc: of one; pages: order; freeinside, flip: offset
+	Arg     uint64            // memalign: alignment; calloc: elements; flip: bits to invert
+	Region  debugcheck.Region // flip: of what
+	Pattern Pattern           // contents given to what it returns
 	Spec    *CacheSpec
 }
 
 // A Batch is a stream of operations for one context, with the caches that exist
 // from the start in slots 0, 1, ….
 type Batch struct {
-	Caches []CacheSpec
-	Slots  int // slots of objects
-	Ops    []Op
+	Debug, Rules string // boot parameters, as in machine.Config
+	Caches       []CacheSpec
+	Slots        int // slots of objects
+	Ops          []Op
 }
 
 // Outcome is what became of an operation.
@@ -89,20 +104,26 @@ type Event struct {
 	Outcome Outcome
 	Ctx     uint8 // number of the context
 	CPU     uint8
-	Irq     bool    // in a handler
-	Legit   bool    // NoMem: the page layer refused during the operation
-	Fresh   Pattern // pattern that the memory got
-	Cache   int32   // slot of the cache, -1
-	Slot    int32   // slot bound or used
-	Want    Pattern // pattern that was expected
-	Bad     int64   // offset of the first wrong byte, -1 when none
-	Align   uint64  // alignment asked for
-	Addr    Addr
-	Old     Addr   // realloc: the address before
-	Size    uint64 // bytes asked for
-	Usable  uint64 // bytes that the subject gives, 0 when it does not say
-	Seq     uint64 // place in the order of the run, from 1
+	Region  debugcheck.Region    // flip: of what
+	Irq     bool                 // in a handler
+	Legit   bool                 // NoMem: the page layer refused during the operation
+	Fresh   Pattern              // pattern that the memory got
+	Cache   int32                // slot of the cache, -1
+	Slot    int32                // slot bound or used
+	Want    Pattern              // pattern that was expected
+	Bad     int64                // offset of the first wrong byte, -1 when none
+	Align   uint64               // alignment asked for
+	Addr    Addr                 // misuse: the first byte damaged, or the address that was freed
+	Old     Addr                 // realloc: the address before; misuse: that of its victim
+	Size    uint64               // bytes asked for; misuse: bytes damaged
+	Usable  uint64               // bytes that the subject gives, 0 when it does not say
+	Seq     uint64               // place in the order of the run, from 1
+	Mask    uint64               // flip: the bits inverted, of the bytes from Addr or of a field
+	Reports []*debugcheck.Report // of the debug checks, in order
 }
+
+// Misuses says whether c does what a program must not do.
+func (c Code) Misuses() bool { return c >= OpOverrun && c <= OpFlip }
 
 // A Transcript is what happened in one run, in order.
 type Transcript struct {

@@ -1,7 +1,8 @@
 // Package fault names everything that can be found wrong with an allocator.
 //
-// It is a leaf: the machine, the debug checks and the oracle raise faults, and
-// all of them take their titles from the one table here. A title is the stable
+// It is a leaf: the machine, the allocators and the oracle raise faults, and all of
+// them take their titles from the table here. Reports of debug checks have titles of
+// their own, in package debugcheck. A title is the stable
 // name of a rule: no numbers, addresses or function names, since those move
 // with the schedule. They belong in Fault.Detail.
 package fault

@@ -16,6 +16,7 @@ const (
 	NoProgress    Title = "no progress"
 	Deadlock      Title = "deadlock"
 	StateLeaked   Title = "lock or interrupt state not restored"
+	PageLocked    Title = "page freed with its lock held"
 )
 
 // Titles of check 1, ownership.
@@ -35,6 +36,7 @@ const (
 	NotZeroed       Title = "not zeroed"
 	CtorLost        Title = "constructor state lost"
 	PrefixLost      Title = "prefix lost at realloc"
+	FreshUnmarked   Title = "fresh object not poisoned"
 )
 
 // Titles of check 3, reports: each is followed by the report's own title.
@@ -61,7 +63,12 @@ const (
 	ReuseOrder     Title = "reuse order broken"
 	PagesLeaked    Title = "pages leaked"
 	Footprint      Title = "footprint unbounded"
+	BuddiesApart   Title = "free buddies left unjoined"
+	PoolLimit      Title = "pool limit broken"
 	OffSlabLimit   Title = "off-slab limit broken"
+	FreeSlabKept   Title = "free slab kept by shrink"
+	WrongLayout    Title = "wrong layout"
+	OutOfTurn      Title = "quarantine left out of turn"
 )
 
 // Titles of check 5, difference, and of check 6, history.
@@ -109,6 +116,8 @@ var table = []Entry{
 	{Deadlock, Step, "nothing can run and something still waits"},
 	{StateLeaked, Step,
 		"an operation ended with a lock held, interrupts off or preemption disabled"},
+	{PageLocked, Step,
+		"pages went back while somebody held the lock that is in their descriptor"},
 	{TwiceOut, Ownership, "an allocation returned the address of an object that is still live"},
 	{Overlap, Ownership, "an allocation returned a range that overlaps a live one"},
 	{Misaligned, Ownership, "an address does not have the alignment asked for"},
@@ -121,6 +130,8 @@ var table = []Entry{
 	{NotZeroed, Contents, "memory that was promised zeroed is not"},
 	{CtorLost, Contents, "an object was handed out without its constructor's state"},
 	{PrefixLost, Contents, "realloc lost the bytes that both sizes share"},
+	{FreshUnmarked, Contents,
+		"an object was handed out without the bytes that its debug flags put in it and around it"},
 	{MissedMisuse, Reports, "a misuse that the rules detect was not reported"},
 	{FalseReport, Reports, "a report was made though nothing was misused"},
 	{WrongReport, Reports,
@@ -135,14 +146,23 @@ var table = []Entry{
 	{InuseWrong, Structure, "a slab's count of used objects is not the number that are in use"},
 	{SlabTwice, Structure, "a slab is on two lists or belongs to two CPUs"},
 	{SlabLost, Structure, "a slab with free objects is on no list and belongs to no CPU"},
-	{ListOrder, Structure, "a slab is on a list for slabs of another fullness"},
+	{ListOrder, Structure,
+		"a slab is on a list, or at a place of one, for slabs of another fullness"},
 	{CountWrong, Structure, "a stored counter differs from what it counts"},
 	{ColourRange, Structure, "a slab's colour is outside the cache's range"},
 	{ReuseOrder, Structure, "an object was not reused in the order that the design promises"},
-	{PagesLeaked, Structure, "after everything was freed some pages did not come back"},
+	{PagesLeaked, Structure, "pages that nobody uses are not free, or a drain did not free them"},
 	{Footprint, Structure, "memory grew without bound under a steady load"},
+	{BuddiesApart, Structure,
+		"two free blocks of pages that should have been joined lie side by side"},
+	{PoolLimit, Structure, "a CPU's pool holds more pages than its design allows"},
 	{OffSlabLimit, Structure,
 		"a slab keeps more objects off the slab than its management can describe"},
+	{FreeSlabKept, Structure, "a slab with no object in use is there after shrink or destroy"},
+	{WrongLayout, Structure,
+		"what lies around the objects of a cache is not where its debug flags put it"},
+	{OutOfTurn, Structure,
+		"a freed object left the quarantine of a guard too early, too late or not in its turn"},
 	{OutcomesDiffer, Difference,
 		"the same operation had another outcome than the model or the other subjects say"},
 	{PairDiffers, Difference, "two variants that must behave the same did not"},

@@ -41,7 +41,10 @@ type Config struct {
 	SeqBits  int    // bits of a sequence counter, 2 … Word/2
 	Seq0     uint64 // first value of a sequence counter
 	Preempt  Preempt
-	Native   bool // real goroutines and no scheduler, see the package comment
+	// Debug and Rules are boot parameters that the machine only carries: the value of
+	// slab_debug, and the kernel whose rules for it apply. "" is none and the default.
+	Debug, Rules string
+	Native       bool // real goroutines and no scheduler, see the package comment
 }
 
 // Limits of a machine.

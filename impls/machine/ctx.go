@@ -57,11 +57,14 @@ type frame struct {
 	pageRequests int
 	failAt       int
 	refused      int
-	preempt      int // depth of disabled preemption that it began with
+	injected     int  // of those refused
+	reserves     bool // the page request in progress may use reserves
+	preempt      int  // depth of disabled preemption that it began with
 	epoch        uint32
 	choose       bool
 	as           *frame // of a call: the caller's frame, which the call's points belong to
 	counts       []attempt
+	notes        []any
 }
 
 // attempt counts the points of one kind and field in one execution of a line.
@@ -73,7 +76,8 @@ type attempt struct {
 // begin starts an execution of a line: every count from 0.
 func (f *frame) begin(pos int) {
 	f.pos, f.steps, f.limit, f.iter = pos, 0, StepsMax, [2]int32{}
-	f.irqs, f.pageRequests, f.failAt, f.refused = 0, 0, 0, 0
+	f.irqs, f.pageRequests, f.failAt, f.refused, f.injected = 0, 0, 0, 0, 0
+	f.notes = f.notes[:0]
 	f.epoch++
 	if f.epoch == 0 { // counts of 2 to the power of 32 lines ago would look current
 		clear(f.counts)
@@ -90,6 +94,9 @@ func (c *Ctx) CPUID() int { return c.cpu.ID }
 
 // CPU is the processor that c runs on, see CPUID.
 func (c *Ctx) CPU() *CPU { return c.cpu }
+
+// TaskID is a number of the task, the same in every run of a program.
+func (c *Ctx) TaskID() int { return int(c.id) }
 
 // Name is the name of the task.
 func (c *Ctx) Name() string { return c.name }
@@ -198,6 +205,24 @@ func (c *Ctx) Refused() int { return c.f.refused }
 // heap of its own calls it when the heap's limit was reached, so that its "no
 // memory" is as legitimate as a refused page request.
 func (c *Ctx) NoteRefusal() { c.f.refused++ }
+
+// Note adds v to what the current operation of the current frame has to say beside
+// its answer, such as a report of a debug check. A call on another CPU notes for
+// the operation that made it.
+func (c *Ctx) Note(v any) { c.f.notes = append(c.f.notes, v) }
+
+// Notes is what the current operation noted so far, in order, until the next
+// operation of the frame begins.
+func (c *Ctx) Notes() []any { return c.f.notes }
+
+// Injected is the number of page requests of the current operation that failed because
+// a failure was injected: the page layer was not asked.
+func (c *Ctx) Injected() int { return c.f.injected }
+
+// MayUseReserves says whether the page request in progress may take the pages that are
+// kept for those who cannot wait: it must not sleep. A page layer asks before its first
+// point, since a handler may make requests of its own there.
+func (c *Ctx) MayUseReserves() bool { return c.f.reserves }
 
 // PageRequests is the number of page requests that the current operation made.
 func (c *Ctx) PageRequests() int { return c.f.pageRequests }

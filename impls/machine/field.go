@@ -62,12 +62,19 @@ type Field struct {
 	Reason string // why a racy field may be racy
 	name   string
 	id     uint32
+	row    int // of the counts of its points
 	hash   uint64
 }
 
 // fields holds every declared field in order of declaration. It only grows while
 // package variables are initialised and is read-only afterwards.
 var fields []*Field
+
+// Few guarded fields have points, in memory only: their rows begin at guardedRows, behind
+// those of all others, of which there are rows.
+const guardedRows = 1024
+
+var rows int
 
 func declare(object, member string, class Class, reason string) *Field {
 	f := &Field{Object: object, Member: member, Class: class, Reason: reason}
@@ -76,6 +83,13 @@ func declare(object, member string, class Class, reason string) *Field {
 		f.name = object + "." + member
 	}
 	f.id = uint32(len(fields))
+	if f.row = guardedRows + len(fields) - rows; class != ClassGuarded {
+		f.row = rows
+		rows++
+	}
+	if rows > guardedRows {
+		panic("allocfuzz: more fields with points than guardedRows allows")
+	}
 	f.hash = hashString(f.Name())
 	fields = append(fields, f)
 	return f

@@ -27,6 +27,9 @@ type Machine struct {
 	native *nativeState
 	faults []fault.Fault
 	found  []fault.Title // titles among faults
+	halted bool          // by Halt
+	// lastWords is what the operation that halted had noted.
+	lastWords []any
 }
 
 // A PageLayer hands out blocks of pages. impls/page implements it; the machine
@@ -102,7 +105,7 @@ func (m *Machine) Reset() {
 	for _, cpu := range m.cpus {
 		cpu.reset()
 	}
-	m.layer = nil
+	m.layer, m.halted, m.lastWords = nil, false, nil
 	m.faults, m.found = m.faults[:0], m.found[:0]
 }
 
@@ -255,6 +258,14 @@ func (c *Ctx) Where() fault.Where {
 	return w
 }
 
+// At is what Where has in numbers: line, CPU and step.
+func (c *Ctx) At() (line, cpu int, step uint64) {
+	if c.sim != nil {
+		step = c.sim.steps
+	}
+	return c.f.pos, c.cpu.ID, step
+}
+
 // Die notes a fault after which the run cannot go on and stops it: it panics, and
 // every context is unwound. Natively the caller recovers, see Stopped.
 func (c *Ctx) Die(t fault.Title, format string, args ...any) {
@@ -264,6 +275,22 @@ func (c *Ctx) Die(t fault.Title, format string, args ...any) {
 	}
 	panic(stopRun{})
 }
+
+// Halt stops the run as Die does, and there is nothing wrong: the kernel that runs
+// here stops on purpose, as it does at a BUG.
+func (c *Ctx) Halt() {
+	c.m.halted, c.m.lastWords = true, append([]any(nil), c.f.notes...)
+	if c.sim != nil {
+		c.sim.aborting = true
+	}
+	panic(stopRun{})
+}
+
+// Halted says whether the run was ended by Halt since the last Reset.
+func (m *Machine) Halted() bool { return m.halted }
+
+// LastWords is what the operation that halted had noted.
+func (m *Machine) LastWords() []any { return m.lastWords }
 
 // Stopped says whether a recovered panic is only the end of a run, as Die makes it.
 func Stopped(p any) bool {

@@ -21,9 +21,11 @@ const (
 	ViewPartial               // links of a slab on a per-CPU partial list
 	ViewPageCache             // somebody else's: the page-cache actor
 	ViewLarge                 // an allocation of whole pages
+	ViewPool                  // free, in the page layer's list of one CPU
 )
 
-var viewNames = [...]string{"nothing", "buddy", "slab", "list", "partial", "page cache", "large"}
+var viewNames = [...]string{"nothing", "buddy", "slab", "list", "partial", "page cache", "large",
+	"pool"}
 
 // String names the view.
 func (v View) String() string { return nameOf(viewNames[:], int(v)) }
@@ -263,7 +265,10 @@ func (c *Ctx) AllocPages(order int, mayBlock bool) *Page {
 	fail := c.failNext || c.f.failAt != 0 && c.f.pageRequests == c.f.failAt
 	c.failNext = false
 	var p *Page
-	if !fail {
+	if fail {
+		c.f.injected++
+	} else {
+		c.f.reserves = !mayBlock
 		p = c.m.layer.Alloc(c, order)
 	}
 	if p == nil {
@@ -275,8 +280,23 @@ func (c *Ctx) AllocPages(order int, mayBlock bool) *Page {
 	return p
 }
 
-// FreePages gives back a block that AllocPages returned.
-func (c *Ctx) FreePages(p *Page) { c.m.layer.Free(c, p, p.Order()) }
+// FreePages gives back a block that AllocPages returned. With the lock of one of its pages
+// held it is a finding: the next owner would find the lock taken, or see it taken away.
+func (c *Ctx) FreePages(p *Page) {
+	if c.sim != nil {
+		c.checkUnlocked(p)
+	}
+	c.m.layer.Free(c, p, p.Order())
+}
+
+// checkUnlocked looks for a lock that is held in the block of p.
+func (c *Ctx) checkUnlocked(p *Page) {
+	for i := p.pfn; i < min(p.pfn+1<<p.order, len(c.m.pages)); i++ {
+		if q := &c.m.pages[i]; q.Lock.Held() {
+			c.Fault(fault.PageLocked, "page %d, by %s", q.pfn, q.Lock.owner.name)
+		}
+	}
+}
 
 // notePage folds the answer to a page request into the trace hash.
 func (s *Sim) notePage(p *Page) {

@@ -317,6 +317,43 @@ func TestPagesRunOut(t *testing.T) {
 	wantHarness(t, w.m, "page layer")
 }
 
+// TestPageLocked: to free pages while somebody holds the lock of one of them is a finding,
+// and the lock of another page is none.
+func TestPageLocked(t *testing.T) {
+	for _, k := range []struct {
+		name string
+		lock func(p *machine.Page, m *machine.Machine) *machine.SpinLock
+		want []fault.Title
+	}{
+		{"its own", func(p *machine.Page, _ *machine.Machine) *machine.SpinLock { return &p.Lock },
+			[]fault.Title{fault.PageLocked}},
+		{"its last page's", func(p *machine.Page, m *machine.Machine) *machine.SpinLock {
+			return &m.PageAt(p.PFN() + 3).Lock
+		}, []fault.Title{fault.PageLocked}},
+		{"another page's", func(p *machine.Page, m *machine.Machine) *machine.SpinLock {
+			return &m.PageAt(p.PFN() + 4).Lock
+		}, nil},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			w := newWorld(t, 1, machine.PreemptNone)
+			layer := &bump{}
+			w.m.SetPageLayer(layer)
+			w.task("a", 0, 0, func(c *machine.Ctx) {
+				p := c.AllocPages(2, false)
+				l := k.lock(p, w.m)
+				l.Lock(c)
+				c.FreePages(p)
+				l.Unlock(c)
+			})
+			w.run("")
+			wantFaults(t, w.m, k.want...)
+			if layer.frees != 1 {
+				t.Error("the layer did not get the pages")
+			}
+		})
+	}
+}
+
 // TestSleeping: page requests that may sleep, where sleeping is forbidden and where
 // it is not; MayBlock says the same.
 func TestSleeping(t *testing.T) {

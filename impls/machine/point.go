@@ -11,7 +11,11 @@ func (c *Ctx) point(k Kind, f *Field) {
 	if fr.steps > fr.limit {
 		c.Die(fault.NoProgress, "%d points without an end, last %s %s", StepsMax, k, f.Name())
 	}
-	at := &fr.counts[int(f.id)*int(nKinds)+int(k)]
+	i := f.row*int(nKinds) + int(k)
+	if i >= len(fr.counts) {
+		fr.counts = append(fr.counts, make([]attempt, i+1-len(fr.counts))...)
+	}
+	at := &fr.counts[i]
 	if at.epoch != fr.epoch {
 		at.epoch, at.n = fr.epoch, 0
 	}

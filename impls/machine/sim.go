@@ -112,7 +112,7 @@ func (s *Sim) newCtx() *Ctx {
 }
 
 func (s *Sim) newFrame() *frame {
-	return &frame{counts: make([]attempt, len(fields)*int(nKinds))}
+	return &frame{counts: make([]attempt, rows*int(nKinds))}
 }
 
 // arm makes c ready to run body.

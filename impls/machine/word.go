@@ -286,6 +286,24 @@ func (c *Ctx) StoreMemGuarded(f *Field, g Guard, a Addr, v uint64) {
 	c.m.put(c.offset(f, a), v)
 }
 
+// MemGuarded returns n bytes of memory at a, which g guards, for reading and
+// writing: no point. nil when they are not in the arena. What is written through it
+// is no part of the trace.
+func (c *Ctx) MemGuarded(f *Field, g Guard, a Addr, n int) []byte {
+	if c.sim != nil {
+		g.check(c, f)
+	}
+	return c.m.MemBytes(a, n)
+}
+
+// MemRacy is MemGuarded of memory that nothing guards: one point.
+func (c *Ctx) MemRacy(f *Field, a Addr, n int) []byte {
+	if c.sim != nil {
+		c.point(KMemStore, f)
+	}
+	return c.m.MemBytes(a, n)
+}
+
 // offset turns an address into an offset of the arena or ends the run.
 func (c *Ctx) offset(f *Field, a Addr) int {
 	n := uint64(c.m.WordBytes())

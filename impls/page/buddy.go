@@ -101,17 +101,22 @@ func (b *Buddy) take(c *machine.Ctx, order int) *machine.Page {
 	return nil
 }
 
-// fill puts the arena on the lists as the largest blocks that fit, lowest first.
-// Holds b.lock; interrupts off.
+// fill puts the arena on the lists, lowest blocks first. Holds b.lock; interrupts off.
 func (b *Buddy) fill(c *machine.Ctx) {
 	b.fresh = false
+	b.eachWhole(func(pfn, order int) { b.push(c, b.m.PageAt(pfn), order) })
+}
+
+// eachWhole calls f for the largest blocks that make up the arena: those of the largest
+// order from the last to the first, then the smaller ones behind them.
+func (b *Buddy) eachWhole(f func(pfn, order int)) {
 	whole := b.m.Pages >> MaxOrder << MaxOrder
 	for pfn := whole - 1<<MaxOrder; pfn >= 0; pfn -= 1 << MaxOrder {
-		b.push(c, b.m.PageAt(pfn), MaxOrder)
+		f(pfn, MaxOrder)
 	}
 	for pfn := whole; pfn < b.m.Pages; {
 		order := bits.Len(uint(b.m.Pages-pfn)) - 1
-		b.push(c, b.m.PageAt(pfn), order)
+		f(pfn, order)
 		pfn += 1 << order
 	}
 }
@@ -121,13 +126,19 @@ func (b *Buddy) fill(c *machine.Ctx) {
 // finding and changes nothing.
 func (b *Buddy) Free(c *machine.Ctx, p *machine.Page, order int) {
 	flags := b.lock.LockIRQSave(c)
-	if b.mayFree(c, p, order) {
-		b.setViews(p, order, machine.ViewBuddy)
-		b.blocks[p.PFN()] = 0
-		b.free.Add(c, 1<<order)
-		b.join(c, p.PFN(), order)
-	}
+	b.give(c, p, order)
 	b.lock.UnlockIRQRestore(c, flags)
+}
+
+// give is Free. Holds b.lock; interrupts off.
+func (b *Buddy) give(c *machine.Ctx, p *machine.Page, order int) {
+	if !b.mayFree(c, p, order) {
+		return
+	}
+	b.setViews(p, order, machine.ViewBuddy)
+	b.blocks[p.PFN()] = 0
+	b.free.Add(c, 1<<order)
+	b.join(c, p.PFN(), order)
 }
 
 // mayFree says whether p starts a block of order that was given out. Holds b.lock.
@@ -211,29 +222,33 @@ func (b *Buddy) Drain(*machine.Ctx) {}
 // FreePages is the number of free pages, as it is kept. Call it at quiet points.
 func (b *Buddy) FreePages() int { return int(b.free.Peek()) }
 
-// Snapshot adds to s the number of pages, how many are free, and that number
-// beside what a walk of the lists counts.
+// Snapshot adds to s the number of pages, how many are free, that number beside what
+// a walk of the lists counts, and the free blocks.
 func (b *Buddy) Snapshot(s *impls.Snapshot) {
-	s.PagesTotal, s.PagesFree = b.m.Pages, b.FreePages()
-	counted := 0
-	for order := range b.areas {
-		counted += b.count(order) << order
-	}
+	s.PagesTotal, s.PagesFree, s.TopOrder = b.m.Pages, b.FreePages(), MaxOrder
 	if b.fresh {
-		counted = b.m.Pages
+		b.eachWhole(func(pfn, order int) {
+			s.Blocks = append(s.Blocks, impls.Block{Page: pfn, Order: order})
+		})
+	}
+	for order := range b.areas {
+		b.list(s, order)
+	}
+	counted := 0
+	for _, k := range s.Blocks {
+		counted += 1 << k.Order
 	}
 	s.Counts = append(s.Counts, impls.Count{Name: zoneFree.Name(), Stored: s.PagesFree,
 		Counted: counted})
 }
 
-// count is the number of blocks on a list, as far as its links make sense.
-func (b *Buddy) count(order int) int {
-	n := 0
-	for at := b.areas[order].Peek(); at != 0; at = nextWord.Peek(b.m.PageAt(int(at - 1))) {
-		if at > uint64(b.m.Pages) || b.blocks[at-1] != free+uint8(order) || n > b.m.Pages {
-			break
+// list adds the blocks of one list to s, as far as its links make sense.
+func (b *Buddy) list(s *impls.Snapshot, order int) {
+	for at, n := b.areas[order].Peek(), 0; at != 0 && n < b.m.Pages; n++ {
+		if at > uint64(b.m.Pages) || b.blocks[at-1] != free+uint8(order) {
+			return
 		}
-		n++
+		s.Blocks = append(s.Blocks, impls.Block{Page: int(at - 1), Order: order})
+		at = nextWord.Peek(b.m.PageAt(int(at - 1)))
 	}
-	return n
 }

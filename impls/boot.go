@@ -1,0 +1,101 @@
+package impls
+
+import (
+	"fmt"
+	"slices"
+
+	"allocfuzz/debugcheck"
+	"allocfuzz/impls/machine"
+)
+
+// A Boot is what the boot parameters of a machine say to one family about debugging.
+type Boot struct {
+	// Rules are those of its debug checks.
+	Rules debugcheck.Rules
+	// Usual are the debug options of a cache that names none, where the machine names
+	// none either: 0 but in a guard.
+	Usual debugcheck.Flags
+
+	options *debugcheck.Options // nil for none
+}
+
+// BootOf reads the boot parameters of m, nil for none. usual are the rules of the
+// family where m names none, or those of the other one. The strings were accepted with
+// the program: one that cannot be read is a harness fault and panics.
+func BootOf(m *machine.Machine, usual debugcheck.Rules) Boot {
+	b := Boot{Rules: usual}
+	if m == nil {
+		return b
+	}
+	if m.Rules != "" {
+		r, err := debugcheck.ParseRules(m.Rules)
+		if err != nil {
+			panic("allocfuzz: " + err.Error())
+		}
+		if usual != debugcheck.Guard && r.SLAB() == usual.SLAB() {
+			b.Rules = r
+		}
+	}
+	if m.Debug != "" {
+		o, err := debugcheck.ParseOptions(m.Debug)
+		if err != nil {
+			panic(fmt.Sprintf("allocfuzz: debug options %q: %v", m.Debug, err))
+		}
+		b.options = &o
+	}
+	return b
+}
+
+// For are the debug options of the cache of that name, which asks for those of own
+// itself. Small says that they must not make its slabs larger (letter O).
+func (b *Boot) For(name string, own debugcheck.Flags) (f debugcheck.Flags, small bool) {
+	switch {
+	case b.options != nil:
+		return b.options.For(name, own)
+	case own != 0:
+		return own, false
+	}
+	return b.Usual, false
+}
+
+// creationWords are the flags of a cache that are no debug options and are accepted.
+var creationWords = []string{"nomerge", "panic", "rcu", "reclaim"}
+
+// Flags are the debug options of the cache that spec asks for, and Small as of For.
+// ErrUnsupported: a constructor or the flag hwalign. ErrInvalid: a flag that is none.
+func (b *Boot) Flags(spec *CacheSpec) (f debugcheck.Flags, small bool, err error) {
+	if spec.Ctor {
+		return 0, false, ErrUnsupported
+	}
+	for _, word := range spec.Flags {
+		option, ok := debugcheck.ParseWord(word)
+		switch {
+		case word == "hwalign":
+			return 0, false, ErrUnsupported
+		case !ok && !slices.Contains(creationWords, word):
+			return 0, false, ErrInvalid
+		}
+		f |= option
+	}
+	f, small = b.For(spec.Name, f)
+	return f, small, nil
+}
+
+// RCU says whether objects may be read after they were freed (the flag rcu).
+func (s *CacheSpec) RCU() bool { return slices.Contains(s.Flags, "rcu") }
+
+// TrackOf is who c is and where, for the track of an object.
+func TrackOf(c *machine.Ctx) debugcheck.Track {
+	line, cpu, step := c.At()
+	return debugcheck.Track{Line: line, Task: c.TaskID(), CPU: cpu, Step: step, Set: true}
+}
+
+// Tell passes on what a debug check found while c ran. After a fatal report the kernel
+// stops.
+func Tell(c *machine.Ctx, r *debugcheck.Report) {
+	r.Where = c.Where()
+	c.Note(r)
+	if r.Kind == debugcheck.Fatal {
+		c.Halt()
+	}
+}

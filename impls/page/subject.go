@@ -1,0 +1,58 @@
+package page
+
+import (
+	"allocfuzz/impls"
+	"allocfuzz/impls/machine"
+)
+
+// A Layer is a machine's page allocator that can be looked at.
+type Layer interface {
+	machine.PageLayer
+	// Snapshot adds its pages to s. Call it at quiet points.
+	Snapshot(s *impls.Snapshot)
+}
+
+var (
+	_ Layer = (*Buddy)(nil)
+	_ Layer = (*Pool)(nil)
+)
+
+// A subject is a page allocator under test by itself: an impls.Instance that hands out
+// pages and nothing else. Who asks for them is the page cache.
+type subject struct {
+	impls.Arena
+	layer Layer
+	actor *Actor
+}
+
+var _ impls.Instance = (*subject)(nil)
+
+// alone makes the constructor of a variant out of that of its page layer.
+func alone(layer func(*machine.Machine) Layer) func(*machine.Machine) impls.Instance {
+	return func(m *machine.Machine) impls.Instance {
+		s := &subject{Arena: impls.Arena{M: m}, layer: layer(m), actor: NewActor(m)}
+		m.SetPageLayer(s.layer)
+		return s
+	}
+}
+
+// Memory is the machine's arena.
+func (s *subject) Memory() impls.Memory { return s.Arena }
+
+// Objects is nil: there are no caches.
+func (s *subject) Objects() impls.Objects { return nil }
+
+// Sizes is nil: there is no allocation by size.
+func (s *subject) Sizes() impls.Allocator { return nil }
+
+// Pages is the page cache.
+func (s *subject) Pages() impls.Pages { return s.actor }
+
+// Snapshot is the page layer's.
+func (s *subject) Snapshot(snap *impls.Snapshot) bool {
+	s.layer.Snapshot(snap)
+	return true
+}
+
+// Close does nothing: all is the machine's.
+func (s *subject) Close() {}
