@@ -7,12 +7,28 @@ import (
 
 	"allocfuzz/impls"
 	"allocfuzz/impls/golib"
+	"allocfuzz/impls/guard"
+	"allocfuzz/impls/page"
 	"allocfuzz/impls/slab"
 	"allocfuzz/impls/slub"
 )
 
-// variants is the list: the families by age, then allocators from outside.
-var variants = slices.Concat(slab.Variants(), slub.Variants(), golib.Variants())
+// variants is the list: the families by age, page allocators by themselves, then
+// allocators from outside, and two of those behind the guard's red zones: one whose
+// addresses are the system's, one that works in a heap of its own.
+var variants = slices.Concat(slab.Variants(), slub.Variants(), page.Variants(),
+	withGuarded(golib.Variants(), "go-modernc-memory", "go-wasm2go-tlsf"))
+
+// withGuarded is vs and then those that are named, guarded.
+func withGuarded(vs []*impls.Variant, names ...string) []*impls.Variant {
+	out := slices.Clip(vs)
+	for _, v := range vs {
+		if slices.Contains(names, v.Name) {
+			out = append(out, guard.Of(v, guard.Options{}))
+		}
+	}
+	return out
+}
 
 // Variants returns every variant, the reference first. The caller may keep the
 // slice, not change it.

@@ -48,14 +48,23 @@ func TestNames(t *testing.T) {
 // TestRows: the required subjects are here with the rows of the seed table.
 func TestRows(t *testing.T) {
 	rows := map[string]string{
-		"slab-2001-threelists":      "S1c",
-		"slub-2008-irqsave":         "S2a",
-		"slub-2008-cmpxchg":         "S2b",
-		"slub-2008-seq":             "S2c",
-		"slub-2021-partial-irqsave": "S4b",
-		"go-modernc-memory":         "",
-		"go-wasm2go-sbrk":           "",
-		"go-wasm2go-tlsf":           "",
+		"slab-2001-threelists":        "S1c",
+		"slub-2008-irqsave":           "S2a",
+		"slub-2008-cmpxchg":           "S2b",
+		"slub-2008-seq":               "S2c",
+		"slub-2021-partial-irqsave":   "S4b",
+		"slub-2022-debug-racy":        "S5a",
+		"slub-2022-debug-locked":      "S5b",
+		"slab-2001-threelists-percpu": "S1h",
+		"page-buddy":                  "S1h",
+		"page-2001-percpu":            "S1h",
+		"page-2001-percpu-preempt":    "S1h",
+		"page-2001-percpu-irqfirst":   "S1h",
+		"go-modernc-memory":           "",
+		"go-wasm2go-sbrk":             "",
+		"go-wasm2go-tlsf":             "",
+		"go-modernc-memory-guarded":   "",
+		"go-wasm2go-tlsf-guarded":     "",
 	}
 	for name, row := range rows {
 		v, ok := all.Lookup(name)
@@ -74,7 +83,8 @@ func TestVariants(t *testing.T) {
 			if v.About == "" || strings.HasSuffix(v.About, ".") || v.Year < 1991 {
 				t.Errorf("about %q of %d: want a phrase and a year", v.About, v.Year)
 			}
-			family := strings.HasPrefix(v.Name, "slab-") || strings.HasPrefix(v.Name, "slub-")
+			family := strings.HasPrefix(v.Name, "slab-") || strings.HasPrefix(v.Name, "slub-") ||
+				strings.HasPrefix(v.Name, "page-")
 			if family != row.MatchString(v.Row) {
 				t.Errorf("row %q", v.Row)
 			}

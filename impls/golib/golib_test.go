@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ncruces/wasm2go/libc-gen/test_alloc/tlsf"
+
 	"allocfuzz/impls"
 	"allocfuzz/impls/machine"
 	"allocfuzz/impls/play"
@@ -303,6 +305,54 @@ func TestRefusedWithoutReason(t *testing.T) {
 	e.Do(c, &impls.Op{Code: impls.OpMalloc, Size: 16, Cache: -1, Slot: -1}, &ev)
 	if ev.Outcome != impls.NoMem || ev.Legit {
 		t.Errorf("16 bytes refused: %+v, want no excuse", ev)
+	}
+}
+
+// A large block that comes and goes between small ones that stay uses the memory of
+// go-wasm2go-tlsf up, with next to nothing live; that is a reason, and below it there is
+// none.
+func TestFragmented(t *testing.T) {
+	const large = 84 << 16
+	c := native(t)
+	in := newTLSF(nil).(*wasm[tlsf.Memory])
+	h := &heap{backend: in, live: &table[uint64]{}}
+	for n := 0; ; n++ {
+		if n > wasmMax/large {
+			t.Fatal("memory does not end")
+		}
+		before := c.Refused()
+		p := h.Malloc(c, large, 0)
+		if p == 0 {
+			if c.Refused() == before {
+				t.Errorf("refused without reason with %d bytes live", h.bytes)
+			}
+			break
+		}
+		h.Malloc(c, 100, 0)
+		h.Free(c, p)
+	}
+	if room := uint64(wasmMax - len(*in.mem)); in.full(0, room/2) || !in.full(0, room) {
+		t.Errorf("room for %d bytes; half of that: full %v, all of it: full %v", room,
+			in.full(0, room/2), in.full(0, room))
+	}
+}
+
+// Just above a power of two, with its header, go-wasm2go-tlsf grows by a sixteenth more than
+// is asked for: by 69 pages where 68 are left.
+func TestRoundedUp(t *testing.T) {
+	const large = 4<<20 - 2
+	c := native(t)
+	in := newTLSF(nil).(*wasm[tlsf.Memory])
+	h := &heap{backend: in, live: &table[uint64]{}}
+	for len(*in.mem) < wasmMax-68*wasmPage {
+		if h.Malloc(c, 40000, 0) == 0 {
+			t.Fatal("refused too early")
+		}
+	}
+	before := c.Refused()
+	if p := h.Malloc(c, large, 0); p != 0 || c.Refused() == before {
+		t.Errorf("%#x, %d refusals with room for %d bytes", p, c.Refused()-before,
+			wasmMax-len(*in.mem))
 	}
 }
 

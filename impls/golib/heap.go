@@ -45,7 +45,7 @@ type heap struct {
 var (
 	_ impls.Instance  = (*heap)(nil)
 	_ impls.Allocator = (*heap)(nil)
-	_ impls.Memory    = (*heap)(nil)
+	_ impls.Viewer    = (*heap)(nil)
 )
 
 // overhead is what an allocator may need beside each object, for judging refusals.
@@ -236,6 +236,9 @@ func (h *heap) Flip(a impls.Addr, mask byte) {
 		b[0] ^= mask
 	}
 }
+
+// View is n bytes at a; nil when they are not memory.
+func (h *heap) View(a impls.Addr, n uint64) []byte { return h.view(a, n) }
 
 // Contains says whether n bytes at a are memory. Where addresses are pointers only
 // what is live is.

@@ -71,12 +71,13 @@ func (w *wasm[M]) view(a impls.Addr, n uint64) []byte {
 	return b[a : a+n : a+n]
 }
 
-// full says whether the module could not grow by what was asked for, with two
-// pages for its own needs, while a quarter of the limit is live or asked for: what
-// is missing below that is fragmentation that no small program reaches.
-func (w *wasm[M]) full(live, size uint64) bool {
-	return size == 0 ||
-		uint64(len(*w.mem))+size+2*wasmPage > wasmMax && live+size > wasmMax/4
+// full says whether the module could not grow by what was asked for, with what tlsf rounds
+// it up by before it grows, a sixteenth at most, and two pages for its own needs. How little
+// is live counts for nothing: tlsf does not find a free block of the very size that is
+// asked for when it is none of its classes', so that a large block which is allocated and
+// freed again and again takes new memory each time.
+func (w *wasm[M]) full(_, size uint64) bool {
+	return size == 0 || uint64(len(*w.mem))+size+size/16+2*wasmPage > wasmMax
 }
 
 // reset clears what a new module has as zeros and hides what it grew by: growing

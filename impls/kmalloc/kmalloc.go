@@ -30,7 +30,8 @@ type Kmalloc struct {
 	// first needed, without a point, so that it is as if it had been there from the
 	// start and short runs do not pay for all. Natively all are.
 	caches [len(classes)]impls.Cache
-	failed [len(classes)]bool // the family cannot make the cache
+	sized  [len(classes)]impls.SizedCache // the same, of those that keep the size asked for
+	failed [len(classes)]bool             // the family cannot make the cache
 }
 
 var _ impls.Allocator = (*Kmalloc)(nil)
@@ -49,13 +50,14 @@ func New(m *machine.Machine, o impls.Objects) *Kmalloc {
 // create makes the cache of a class.
 func (k *Kmalloc) create(i int) {
 	spec := impls.NewSpec(classes[i].name, classes[i].size)
-	spec.Align = k.align(i)
+	spec.Align, spec.Kmalloc = k.align(i), true
 	cache, err := k.objects.NewCache(nil, spec)
 	if err != nil {
 		k.failed[i] = true
 		return
 	}
 	k.caches[i] = cache
+	k.sized[i], _ = cache.(impls.SizedCache)
 }
 
 // align is the alignment of a class on this machine.
@@ -70,12 +72,13 @@ func (k *Kmalloc) Malloc(c *machine.Ctx, size uint64, f impls.AllocFlags) impls.
 		return ZeroSize
 	}
 	if i := classOf(size); i < k.used {
-		return k.fromClass(c, i, f)
+		return k.fromClass(c, i, size, f)
 	}
 	return k.large(c, size, f)
 }
 
-func (k *Kmalloc) fromClass(c *machine.Ctx, i int, f impls.AllocFlags) impls.Addr {
+// fromClass takes an object of class i for size bytes.
+func (k *Kmalloc) fromClass(c *machine.Ctx, i int, size uint64, f impls.AllocFlags) impls.Addr {
 	if k.caches[i] == nil {
 		if !k.failed[i] {
 			k.create(i)
@@ -84,6 +87,9 @@ func (k *Kmalloc) fromClass(c *machine.Ctx, i int, f impls.AllocFlags) impls.Add
 			c.NoteRefusal()
 			return 0
 		}
+	}
+	if s := k.sized[i]; s != nil {
+		return s.AllocSize(c, f, size)
 	}
 	return k.caches[i].Alloc(c, f)
 }
@@ -113,7 +119,7 @@ func (k *Kmalloc) Memalign(c *machine.Ctx, align, size uint64, f impls.AllocFlag
 	}
 	for i := classOf(size); i < k.used; i++ {
 		if k.align(i) >= align {
-			return k.fromClass(c, i, f)
+			return k.fromClass(c, i, size, f)
 		}
 	}
 	// A block begins at a page, so only a larger alignment needs room to move.
@@ -130,7 +136,8 @@ func (k *Kmalloc) Memalign(c *machine.Ctx, align, size uint64, f impls.AllocFlag
 }
 
 // Realloc is krealloc: p itself while size fits there, else a copy at another
-// place. Without p it is Malloc; a size of 0 frees p and returns ZeroSize.
+// place. Without p it is Malloc; a size of 0 frees p and returns ZeroSize. To know what
+// fits it asks Usable, and so all of it may be used from then on.
 func (k *Kmalloc) Realloc(c *machine.Ctx, p impls.Addr, size uint64) impls.Addr {
 	if size == 0 {
 		k.Free(c, p)
@@ -176,19 +183,34 @@ func (k *Kmalloc) Free(c *machine.Ctx, p impls.Addr) {
 }
 
 // Usable is ksize: the size of the class or the rest of the block; 0 at 0, at
-// ZeroSize and where nothing was handed out.
-func (k *Kmalloc) Usable(_ *machine.Ctx, p impls.Addr) uint64 {
+// ZeroSize and where nothing was handed out. A debugged class is told that all of the
+// object may be used from now on.
+func (k *Kmalloc) Usable(c *machine.Ctx, p impls.Addr) uint64 {
 	head := k.m.PageOf(p)
 	if head == nil {
 		return 0
 	}
 	if cache, ok := head.Tag.(impls.Cache); ok {
+		if s, ok := cache.(impls.SizedCache); ok {
+			s.Widen(c, p)
+		}
 		return cache.Size()
 	}
 	if !isLarge(head) {
 		return 0
 	}
 	return head.Addr() + head.Bytes() - p
+}
+
+// CacheOf is the cache whose slab holds a; nil for a large block and for what nobody
+// handed out.
+func (k *Kmalloc) CacheOf(a impls.Addr) impls.Cache {
+	head := k.m.PageOf(a)
+	if head == nil {
+		return nil
+	}
+	cache, _ := head.Tag.(impls.Cache)
+	return cache
 }
 
 // isLarge says whether p is the first page of a block that kmalloc took.

@@ -19,6 +19,12 @@ type Setup struct {
 	// that it can still be freed in the end; nil when nobody wants to know. Natively
 	// the slot is locked meanwhile.
 	Lost func(Slot)
+	// May is asked last before a misuse is carried out, its event being complete but
+	// for the outcome; false skips it. nil allows whatever the rules of this package do.
+	May func(c *machine.Ctx, op *impls.Op, ev *impls.Event) bool
+	// Fresh is called with an allocation that succeeded, before its contents are given to
+	// what it returned; nil when nobody wants to look.
+	Fresh func(op *impls.Op, ev *impls.Event)
 	// Native says that real threads share the Exec.
 	Native bool
 	// Destroys says that caches may be made or destroyed while other contexts run.
@@ -37,6 +43,9 @@ type Exec struct {
 	caps     impls.Caps
 	profile  impls.Profile
 	lost     func(Slot)
+	may      func(*machine.Ctx, *impls.Op, *impls.Event) bool
+	fresh    func(*impls.Op, *impls.Event)
+	strays   []Slot // live, and lost by their names; for misuse
 	pageSize uint64
 	native   bool
 	counts   bool
@@ -55,7 +64,8 @@ func New(s Setup) *Exec {
 func (e *Exec) Reset(s Setup) {
 	e.in, e.caps, e.profile, e.native = s.Instance, s.Caps, s.Profile, s.Native
 	e.counts = s.Destroys || !s.Native
-	e.mem, e.lost = s.Instance.Memory(), s.Lost
+	e.mem, e.lost, e.may, e.fresh = s.Instance.Memory(), s.Lost, s.May, s.Fresh
+	e.strays = e.strays[:0]
 	e.objects, e.sizes, e.pages = nil, nil, nil
 	e.pageSize = s.PageSize
 	if e.pageSize == 0 {
@@ -184,8 +194,8 @@ func outcomeOf(err error) impls.Outcome {
 // Slots is the number of slots of objects.
 func (e *Exec) Slots() int { return len(e.slots) }
 
-// Slot is what slot i holds, for misuse, reports and tests. Natively ask only
-// while nothing runs.
+// Slot is what slot i holds, for reports and tests. Natively ask only while nothing
+// runs.
 func (e *Exec) Slot(i int) Slot { return e.slots[i].Slot }
 
 // Cache is the cache in slot i, nil when it holds none.

@@ -11,7 +11,7 @@ type State uint8
 // The states of a slot.
 const (
 	Unbound State = iota // nothing was ever bound to it
-	Void                 // used up, or bound by an operation that was refused or skipped
+	Void                 // given back, or bound by an operation that was refused or skipped
 	Live                 // something that is live
 )
 
@@ -21,9 +21,12 @@ const (
 	fromPages int32 = -2
 )
 
-// A Slot is one object of a program as its operations see it.
+// A Slot is one object of a program as its operations see it. What was given back is
+// Void and keeps the rest, so that it can be misused.
 type Slot struct {
 	State   State
+	given   bool // Void: the allocator has it back
+	held    bool // Void: an operation uses it and may put it back
 	Addr    impls.Addr
 	Size    uint64 // bytes asked for: they carry Pattern
 	Pattern impls.Pattern
@@ -36,6 +39,9 @@ type Slot struct {
 // allocated by size, -2 when by pages.
 func (s *Slot) Owner() int32 { return s.from }
 
+// Given says whether the memory of a Void slot was given back to the allocator.
+func (s *Slot) Given() bool { return s.given }
+
 var (
 	slotLock  = machine.Atomic("program", "slot")
 	cacheLock = machine.Atomic("program", "cache")
@@ -46,7 +52,8 @@ var (
 // there is no point in between.
 type objectSlot struct {
 	Slot
-	word machine.Word
+	word  machine.Word
+	class impls.Cache // that it was given back to, when that was by size
 }
 
 // cacheSlot is a cache with its spec, and how many operations are inside it.
@@ -77,8 +84,8 @@ func (e *Exec) unlock(c *machine.Ctx, w *machine.Word) {
 }
 
 // claim makes the slot void and copies what it held; false when that was not live
-// or came from elsewhere.
-func (e *Exec) claim(c *machine.Ctx, i, from int32, held *Slot) bool {
+// or came from elsewhere. What it keeps may be put back by restore.
+func (e *Exec) claim(c *machine.Ctx, i, from int32, held *Slot, keeps bool) bool {
 	if i < 0 || int(i) >= len(e.slots) {
 		return false
 	}
@@ -87,7 +94,7 @@ func (e *Exec) claim(c *machine.Ctx, i, from int32, held *Slot) bool {
 	ok := s.State == Live && (from == anywhere || s.from == from)
 	if ok {
 		*held = s.Slot
-		s.State = Void
+		s.State, s.held = Void, keeps
 	}
 	e.unlock(c, &s.word)
 	return ok
@@ -102,10 +109,30 @@ func (e *Exec) restore(c *machine.Ctx, i int32, held *Slot) {
 	e.lock(c, &s.word)
 	if s.State == Void && s.gen == held.gen {
 		s.Slot = *held
-	} else if e.lost != nil {
-		e.lost(*held) // the name means something else by now
+	} else {
+		e.lose(*held) // the name means something else by now
 	}
 	e.unlock(c, &s.word)
+}
+
+// gaveBack notes that the allocator has back what st claimed from its slot.
+func (e *Exec) gaveBack(c *machine.Ctx, st *Step) {
+	s := &e.slots[st.op.Slot]
+	e.lock(c, &s.word)
+	if s.State == Void && s.gen == st.held.gen {
+		s.given, s.held, s.class = true, false, st.class
+	}
+	e.unlock(c, &s.word)
+}
+
+// lose tells that s is live and that no slot holds it any more.
+func (e *Exec) lose(s Slot) {
+	if e.lost != nil {
+		e.lost(s)
+	}
+	if e.caps.Has(impls.CapDebug) && !e.native {
+		e.strays = append(e.strays, s)
+	}
 }
 
 // bind is the latest binding of slot i; what it held before is the program's leak.
@@ -115,8 +142,8 @@ func (e *Exec) bind(c *machine.Ctx, i int32, held *Slot) {
 	}
 	s := &e.slots[i]
 	e.lock(c, &s.word)
-	if s.State == Live && e.lost != nil {
-		e.lost(s.Slot)
+	if s.State == Live {
+		e.lose(s.Slot)
 	}
 	gen := s.gen + 1
 	s.Slot = *held

@@ -16,13 +16,16 @@ type Step struct {
 	op      *impls.Op
 	ev      *impls.Event
 	cache   *cacheSlot
-	held    Slot   // claimed
-	size    uint64 // bytes of what is asked for
+	held    Slot        // claimed
+	class   impls.Cache // of what is given back by size, for misuse
+	size    uint64      // bytes of what is asked for
 	got     impls.Addr
 	made    impls.Cache
 	err     error
 	nth     uint32
 	refused int
+	noted   int            // what was noted before
+	dbg     impls.Debugger // misuse: the cache of its victim
 }
 
 // Do carries op out and writes ev, all but Op, Ctx and Seq, which are the
@@ -51,8 +54,8 @@ func (e *Exec) Begin(c *machine.Ctx, op *impls.Op, ev *impls.Event, s *Step) boo
 	ev.Op, ev.Ctx, ev.Seq = number, ctx, seq
 	ev.Code, ev.CPU, ev.Irq = op.Code, uint8(c.CPUID()), c.InInterrupt()
 	ev.Bad, ev.Cache, ev.Slot = -1, op.Cache, op.Slot
-	s.op, s.ev, s.refused = op, ev, c.Refused()
-	s.cache, s.made, s.err = nil, nil, nil
+	s.op, s.ev, s.refused, s.noted = op, ev, c.Refused(), len(c.Notes())
+	s.cache, s.made, s.err, s.dbg = nil, nil, nil, nil
 	var more bool
 	switch op.Code {
 	case impls.OpAlloc:
@@ -72,13 +75,23 @@ func (e *Exec) Begin(c *machine.Ctx, op *impls.Op, ev *impls.Event, s *Step) boo
 		more = e.pass(c, s, e.able(e.caps.Has(impls.CapDrain) && e.usePages()))
 	case impls.OpFill, impls.OpVerify:
 		e.contents(c, s)
+	case impls.OpValidate:
+		more = e.beginValidate(c, s)
 	default:
-		ev.Outcome = impls.Unsupported
+		more = e.beginMisuse(c, s)
 	}
 	if more && op.Fail != 0 {
 		c.FailPage(int(op.Fail))
 	}
 	return more
+}
+
+// Skip ends op before it begins, as skipped: what it would have bound is void.
+func (e *Exec) Skip(c *machine.Ctx, op *impls.Op, ev *impls.Event) {
+	number, ctx, seq := ev.Op, ev.Ctx, ev.Seq
+	*ev = impls.Event{Op: number, Ctx: ctx, Seq: seq, Code: op.Code, CPU: uint8(c.CPUID()),
+		Irq: c.InInterrupt(), Bad: -1, Cache: op.Cache, Slot: op.Slot}
+	e.pass(c, &Step{op: op, ev: ev}, impls.Skipped)
 }
 
 // able is the outcome of an operation that the subject is or is not able to do.
@@ -176,7 +189,7 @@ func (e *Exec) beginFree(c *machine.Ctx, s *Step) bool {
 		}
 	}
 	held := &s.held
-	ok := e.claim(c, op.Slot, from, held)
+	ok := e.claim(c, op.Slot, from, held, false)
 	if !ok || s.cache != nil && held.nth != s.cache.nth {
 		if s.cache != nil {
 			e.leave(c, s.cache)
@@ -185,6 +198,7 @@ func (e *Exec) beginFree(c *machine.Ctx, s *Step) bool {
 	}
 	ev.Addr, ev.Size, ev.Want = held.Addr, held.Size, held.Pattern
 	ev.Bad = e.mem.Verify(held.Addr, held.Size, held.Pattern)
+	s.class = e.classOf(held)
 	return true
 }
 
@@ -201,7 +215,7 @@ func (e *Exec) beginSized(c *machine.Ctx, s *Step) bool {
 	if !e.caps.Has(need) || !e.useSizes() || op.Flags&impls.FlagZero != 0 {
 		return e.pass(c, s, impls.Unsupported)
 	}
-	if !e.claim(c, op.Slot, fromSizes, &s.held) {
+	if !e.claim(c, op.Slot, fromSizes, &s.held, true) {
 		return e.pass(c, s, impls.Skipped)
 	}
 	ev.Cache, ev.Want = -1, s.held.Pattern
@@ -211,6 +225,7 @@ func (e *Exec) beginSized(c *machine.Ctx, s *Step) bool {
 	}
 	s.size = op.Size
 	ev.Old, ev.Size = s.held.Addr, op.Size
+	s.class = e.classOf(&s.held)
 	return true
 }
 
@@ -222,6 +237,9 @@ func (e *Exec) beginCache(c *machine.Ctx, s *Step) bool {
 	}
 	if !e.caps.Has(need) || !e.useObjects() {
 		return e.pass(c, s, impls.Unsupported)
+	}
+	if c.InInterrupt() && c.Machine().CPUs > 1 {
+		return e.pass(c, s, impls.Skipped) // it waits for other CPUs: not for a handler to do
 	}
 	if op.Code == impls.OpDestroy {
 		s.cache = e.claimCache(c, op.Cache)
@@ -239,7 +257,7 @@ func (e *Exec) beginCache(c *machine.Ctx, s *Step) bool {
 func (e *Exec) contents(c *machine.Ctx, s *Step) {
 	op, ev := s.op, s.ev
 	held := &s.held
-	if !e.claim(c, op.Slot, anywhere, held) {
+	if !e.claim(c, op.Slot, anywhere, held, true) {
 		ev.Outcome = impls.Skipped
 		return
 	}
@@ -289,15 +307,21 @@ func (e *Exec) Call(c *machine.Ctx, s *Step) {
 		s.err = s.cache.cache.Destroy(c)
 	case impls.OpDrain:
 		e.pages.Drain(c)
+	default:
+		e.callDebug(c, s)
 	}
 }
 
 // End binds the result and gives it contents. ev is complete then, that of a free
-// and of shrink is left as it was: what shrink answered is its Usable.
+// and of shrink is left as it was but for its Reports: what shrink answered is its
+// Usable.
 func (e *Exec) End(c *machine.Ctx, s *Step) {
 	op, ev := s.op, s.ev
 	if op.Fail != 0 {
 		c.FailPage(0)
+	}
+	if len(c.Notes()) > s.noted {
+		s.Collect(c)
 	}
 	switch op.Code {
 	case impls.OpAlloc:
@@ -315,15 +339,21 @@ func (e *Exec) End(c *machine.Ctx, s *Step) {
 		if s.cache != nil {
 			e.leave(c, s.cache)
 		}
+		e.gaveBack(c, s)
+	case impls.OpFreeSized, impls.OpPagesFree:
+		e.gaveBack(c, s)
 	case impls.OpShrink:
 		e.leave(c, s.cache)
 	case impls.OpCreate:
 		e.endCreate(c, s)
+	case impls.OpDrain:
 	case impls.OpDestroy:
 		if ev.Outcome = outcomeOf(s.err); s.err != nil {
 			e.restoreCache(c, s.cache, s.nth)
 			ev.Legit = c.Refused() > s.refused
 		}
+	default:
+		e.endDebug(c, s)
 	}
 }
 
@@ -353,9 +383,17 @@ func (e *Exec) endAlloc(c *machine.Ctx, s *Step, from int32, nth uint32) {
 	if op.Flags&impls.FlagZero != 0 || op.Code == impls.OpCalloc {
 		ev.Bad = e.mem.Verify(s.got, s.size, 0)
 	}
-	e.mem.Fill(s.got, s.size, op.Pattern)
+	e.fill(s)
 	e.bind(c, op.Result, &Slot{State: Live, Addr: s.got, Size: s.size, Pattern: op.Pattern,
 		from: from, nth: nth})
+}
+
+// fill gives an operation's contents to what it got.
+func (e *Exec) fill(s *Step) {
+	if e.fresh != nil {
+		e.fresh(s.op, s.ev)
+	}
+	e.mem.Fill(s.got, s.size, s.op.Pattern)
 }
 
 // endRealloc checks the bytes that both sizes share. A refused realloc leaves the
@@ -364,6 +402,7 @@ func (e *Exec) endRealloc(c *machine.Ctx, s *Step) {
 	op, ev := s.op, s.ev
 	ev.CPU = uint8(c.CPUID())
 	if s.got == 0 && s.size == 0 && e.profile.ReallocZero != impls.Never {
+		e.gaveBack(c, s)
 		e.bindVoid(c, op.Result)
 		return
 	}
@@ -376,9 +415,10 @@ func (e *Exec) endRealloc(c *machine.Ctx, s *Step) {
 		e.restore(c, op.Slot, &s.held)
 		return
 	}
+	e.gaveBack(c, s)
 	ev.Addr, ev.Fresh = s.got, op.Pattern
 	ev.Bad = e.mem.Verify(s.got, min(s.held.Size, s.size), s.held.Pattern)
-	e.mem.Fill(s.got, s.size, op.Pattern)
+	e.fill(s)
 	e.bind(c, op.Result, &Slot{State: Live, Addr: s.got, Size: s.size, Pattern: op.Pattern,
 		from: fromSizes})
 }

@@ -5,21 +5,25 @@ import (
 	"fmt"
 	"math"
 
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 )
 
 // Limits of what is accepted.
 const (
-	textMax  = 1 << 12 // bytes of a string
-	flagsMax = 64      // flags of a cache
-	extraMax = 256     // slots more than operations
+	textMax    = 1 << 12 // bytes of a string
+	flagsMax   = 64      // flags of a cache
+	extraMax   = 256     // slots more than operations
+	reportsMax = 1 << 10 // reports of an event
+	fixesMax   = 64      // repairs of a report
 )
 
 // The shortest encodings, which bound a count by the bytes that are there.
 const (
-	opBytes    = 10
-	specBytes  = 11
-	eventBytes = 17
+	opBytes     = 11
+	specBytes   = 11
+	eventBytes  = 20
+	reportBytes = 13
 )
 
 // A FormatError says at which byte of the input something is wrong. Offset counts
@@ -131,6 +135,7 @@ func DecodeBatch(src []byte) (*impls.Batch, error) { return decodeBatch(src, 0) 
 func decodeBatch(src []byte, base int64) (*impls.Batch, error) {
 	r := &reader{b: src, base: base}
 	b := &impls.Batch{}
+	r.boot(b)
 	if n := r.count("caches", specBytes); n > 0 {
 		b.Caches = make([]impls.CacheSpec, n)
 	}
@@ -158,9 +163,28 @@ func decodeBatch(src []byte, base int64) (*impls.Batch, error) {
 	return b, nil
 }
 
+// boot reads the boot parameters, which must be such.
+func (r *reader) boot(b *impls.Batch) {
+	at := r.pos
+	b.Debug = r.text("debug options")
+	if b.Debug != "" {
+		if _, err := debugcheck.ParseOptions(b.Debug); err != nil {
+			r.fail(at, "debug options: %v", err)
+		}
+	}
+	at = r.pos
+	b.Rules = r.text("rules")
+	if b.Rules != "" {
+		if _, err := debugcheck.ParseRules(b.Rules); err != nil {
+			r.fail(at, "%v", err)
+		}
+	}
+}
+
 func (r *reader) op(op *impls.Op, b *impls.Batch) {
 	op.Code = impls.Code(r.u8("operation", byte(impls.LastCode)))
 	op.Flags = impls.AllocFlags(r.u8("flags", math.MaxUint8))
+	op.Region = r.region()
 	op.Fail = uint16(r.uint("fail", math.MaxUint16))
 	op.Size = r.uint("size", math.MaxUint64)
 	op.Arg = r.uint("argument", math.MaxUint64)
@@ -183,7 +207,8 @@ func (r *reader) spec(s *impls.CacheSpec) {
 	s.Name = r.text("name of a cache")
 	s.Size = r.uint("size of objects", math.MaxUint64)
 	s.Align = r.uint("alignment", math.MaxUint64)
-	s.Ctor = r.u8("constructor", 1) == 1
+	kind := r.u8("kind of a cache", 3)
+	s.Ctor, s.Kmalloc = kind&1 != 0, kind&2 != 0
 	flags := r.uint("flags of a cache", flagsMax)
 	for range flags {
 		f := r.text("flag")
@@ -230,7 +255,39 @@ func (r *reader) event(ev *impls.Event) {
 	ev.Bad = r.int("wrong byte", -1, math.MaxInt64)
 	ev.Fresh = impls.Pattern(r.uint("pattern", math.MaxUint32))
 	ev.Want = impls.Pattern(r.uint("pattern expected", math.MaxUint32))
-	for _, v := range [...]*uint64{&ev.Align, &ev.Addr, &ev.Old, &ev.Size, &ev.Usable, &ev.Seq} {
+	for _, v := range [...]*uint64{&ev.Align, &ev.Addr, &ev.Old, &ev.Size, &ev.Usable, &ev.Seq,
+		&ev.Mask} {
 		*v = r.uint("number of an event", math.MaxUint64)
 	}
+	ev.Region = r.region()
+	at := r.pos
+	n := r.count("reports", reportBytes)
+	if n > reportsMax {
+		r.fail(at, "%d reports: expected at most %d", n, reportsMax)
+	}
+	for ; n > 0 && r.err == nil; n-- {
+		ev.Reports = append(ev.Reports, r.report())
+	}
+}
+
+func (r *reader) region() debugcheck.Region {
+	return debugcheck.Region(r.u8("region", byte(debugcheck.Regions-1)))
+}
+
+func (r *reader) report() *debugcheck.Report {
+	p := &debugcheck.Report{}
+	p.Rules = debugcheck.Rules(r.u8("rules of a report", byte(debugcheck.Guard)))
+	p.Kind = debugcheck.Kind(r.u8("kind of a report", byte(debugcheck.Fatal)))
+	p.Region = r.region()
+	p.Got, p.Want = r.u8("byte found", math.MaxUint8), r.u8("byte expected", math.MaxUint8)
+	for _, v := range [...]*uint64{&p.Object, &p.Slab, &p.From, &p.To} {
+		*v = r.uint("address of a report", math.MaxUint64)
+	}
+	for _, s := range [...]*string{&p.Cache, &p.Title, &p.Detail} {
+		*s = r.text("text of a report")
+	}
+	for n := r.uint("repairs", fixesMax); n > 0 && r.err == nil; n-- {
+		p.Fixes = append(p.Fixes, r.text("repair"))
+	}
+	return p
 }

@@ -13,7 +13,10 @@
 //
 // A progress frame is written before every call of the allocator. So when the
 // subject dies, the operation that it was in is known, and if that is a free the
-// event of the free as well.
+// event of the free as well. What the debug checks reported during a free is not
+// known then: its event comes once more behind the call, with the reports. The batch is
+// done, too, when the kernel on the other side stopped on purpose, after a report of
+// that kind: its last event has the outcome "report".
 //
 // Numbers are variable-length integers as in encoding/binary. Both decoders take
 // any bytes: what is wrong comes back as an error with its offset, and nothing is

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"allocfuzz/impls"
+	"allocfuzz/impls/play"
 )
 
 // How a subject died, where whoever started it does not know better.
@@ -156,12 +157,17 @@ func (p *Player) events(r *reader, b *impls.Batch, t *impls.Transcript) {
 		var ev impls.Event
 		r.event(&ev)
 		next := int32(0)
+		var last *impls.Event
 		if n := len(t.Events); n > 0 {
-			next = t.Events[n-1].Op + 1
+			last = &t.Events[n-1]
+			next = last.Op + 1
 		}
 		switch {
 		case r.err != nil:
 			return
+		case last != nil && reported(last, &ev):
+			last.Outcome, last.Reports = ev.Outcome, ev.Reports
+			continue
 		case ev.Op < next || int(ev.Op) >= len(b.Ops):
 			r.fail(at, "event of operation %d: expected %d to %d", ev.Op, next, len(b.Ops)-1)
 			return
@@ -172,4 +178,10 @@ func (p *Player) events(r *reader, b *impls.Batch, t *impls.Transcript) {
 		}
 		t.Events = append(t.Events, ev)
 	}
+}
+
+// reported says whether ev is last, the event of a free, once more with its reports.
+func reported(last, ev *impls.Event) bool {
+	return ev.Op == last.Op && ev.Code == last.Code && play.Frees(ev.Code) &&
+		len(last.Reports) == 0 && len(ev.Reports) > 0
 }

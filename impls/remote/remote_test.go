@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/golib"
 	"allocfuzz/impls/machine"
@@ -48,7 +49,7 @@ func batch(n int) *impls.Batch {
 func direct(t *testing.T, v *impls.Variant, b *impls.Batch) *impls.Transcript {
 	t.Helper()
 	cfg := machine.DefaultConfig()
-	cfg.Native = true
+	cfg.Native, cfg.Debug, cfg.Rules = true, b.Debug, b.Rules
 	m := machine.New(cfg)
 	defer m.Close()
 	c := m.NativeCtx(0, "cpu0")
@@ -266,6 +267,8 @@ func frameOf(kind byte, payload ...byte) []byte {
 func TestGarbage(t *testing.T) {
 	good := appendEvent(nil, &impls.Event{Op: 0, Code: impls.OpMalloc, Bad: -1})
 	other := appendEvent(nil, &impls.Event{Op: 0, Code: impls.OpFree, Bad: -1})
+	again := appendEvent(nil, &impls.Event{Op: 0, Code: impls.OpMalloc, Bad: -1,
+		Reports: []*debugcheck.Report{{}}})
 	one := func(event []byte, rest ...byte) []byte {
 		return append(append([]byte{1}, event...), rest...)
 	}
@@ -287,6 +290,8 @@ func TestGarbage(t *testing.T) {
 			"remote: byte 6: event of operation 0 is free: expected malloc"},
 		{"twice", append(frameOf('P', one(good, 0)...), frameOf('E', one(good)...)...),
 			"event of operation 0: expected 1 to 3"},
+		{"reports of an allocation", append(frameOf('P', one(good, 0)...),
+			frameOf('E', one(again)...)...), "event of operation 0: expected 1 to 3"},
 		{"said no", frameOf('X', []byte("too large")...),
 			"remote: the subject refused the batch: too large"},
 	} {
@@ -313,16 +318,17 @@ func TestServeGarbage(t *testing.T) {
 	here, there := net.Pipe()
 	done := make(chan error, 1)
 	go func() { done <- Serve(there, variant(t, "go-wasm2go-tlsf")); there.Close() }()
-	if _, err := here.Write(frameOf('B', 0, 0, 1, 99, 0, 0, 0, 0, 0, 1, 1, 1, 0)); err != nil {
+	bad := frameOf('B', 0, 0, 0, 0, 1, 99, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0)
+	if _, err := here.Write(bad); err != nil {
 		t.Fatal(err)
 	}
 	kind, payload, err := (&frames{r: here}).next("X")
-	want := "remote: byte 8: operation 99: expected at most 15"
+	want := "remote: byte 10: operation 99: expected at most 24"
 	if err != nil || kind != 'X' || string(payload) != want {
 		t.Errorf("answer %c %q, %v, want %q", kind, payload, err, want)
 	}
 	var e *FormatError
-	if err := <-done; !errors.As(err, &e) || e.Offset != 8 {
+	if err := <-done; !errors.As(err, &e) || e.Offset != 10 {
 		t.Errorf("serve: %v", err)
 	}
 }
@@ -339,6 +345,7 @@ func TestRefusesInvalidBatch(t *testing.T) {
 
 func TestRoundTrip(t *testing.T) {
 	b := batch(500)
+	b.Debug, b.Rules, b.Caches[0].Kmalloc = "FZ;-,c", "6.12", true
 	got, err := DecodeBatch(AppendBatch(nil, b))
 	if err != nil {
 		t.Fatal(err)
@@ -351,7 +358,8 @@ func TestRoundTrip(t *testing.T) {
 	tr.Events[3] = impls.Event{Op: 1<<31 - 1, Code: impls.OpVerify, Outcome: impls.Died, Ctx: 255,
 		CPU: 255, Irq: true, Legit: true, Fresh: 1<<32 - 1, Cache: 1<<31 - 1, Slot: -1,
 		Want: 1<<32 - 1, Bad: 1<<63 - 1, Align: 1 << 63, Addr: 1<<64 - 1, Old: 1<<64 - 1,
-		Size: 1<<64 - 1, Usable: 1<<64 - 1, Seq: 1<<64 - 1}
+		Size: 1<<64 - 1, Usable: 1<<64 - 1, Seq: 1<<64 - 1, Mask: 1<<64 - 1,
+		Region: debugcheck.NrSlabs, Reports: []*debugcheck.Report{{}, report()}}
 	enc := AppendTranscript(nil, tr)
 	back, err := DecodeTranscript(enc)
 	if err != nil {
@@ -372,6 +380,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add(AppendBatch(nil, batch(20)))
 	events := make([]impls.Event, 3)
 	f.Add(AppendTranscript(nil, &impls.Transcript{Events: events, Death: "hung"}))
+	events[1].Reports = []*debugcheck.Report{report()}
+	f.Add(AppendTranscript(nil, &impls.Transcript{Events: events}))
+	warded := batch(20)
+	warded.Debug, warded.Rules = "FZPU", "2.6"
+	f.Add(AppendBatch(nil, warded))
+	f.Add(AppendBatch(nil, wardBatch()))
 	f.Add([]byte{255, 255, 255, 255, 15})
 	f.Fuzz(func(t *testing.T, src []byte) {
 		if b, err := DecodeBatch(src); err == nil {
@@ -406,6 +420,11 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Add(sent.Bytes())
 	f.Add([]byte("hello"))
+	free := impls.Event{Op: 2, Code: b.Ops[2].Code, Bad: -1}
+	withReports := free
+	withReports.Reports = []*debugcheck.Report{report()}
+	f.Add(frameOf('E', append(append([]byte{2}, appendEvent(nil, &free)...),
+		appendEvent(nil, &withReports)...)...))
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		p := NewPlayer(answers{bytes.NewReader(answer)}, Options{})
 		tr, err := p.Play(b)
@@ -426,6 +445,7 @@ func FuzzAnswer(f *testing.F) {
 // Any bytes sent to Serve leave the subject's process alive.
 func FuzzServe(f *testing.F) {
 	f.Add(finish(AppendBatch(begun(nil, 'B'), batch(10))))
+	f.Add(finish(AppendBatch(begun(nil, 'B'), wardBatch())))
 	v := golib.Variants()[2]
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		s := struct {

@@ -18,10 +18,8 @@ import (
 // something else, and a fault of this project, are answered with the reason and are
 // an error: the subject is not to blame.
 func Serve(rw io.ReadWriter, v *impls.Variant) (err error) {
-	cfg := machine.DefaultConfig()
-	cfg.Native = true
-	s := &server{w: rw, v: v, m: machine.New(cfg)}
-	defer s.m.Close()
+	s := &server{w: rw, v: v}
+	defer s.close()
 	defer func() {
 		if p := recover(); p != nil {
 			err = s.harnessFault(p)
@@ -75,9 +73,27 @@ func (s *server) refuse(err error) {
 	_, _ = s.w.Write(finish(s.frame)) // the stream is of no more use anyway
 }
 
+// boot makes a machine as the batch wants it, or resets one that is so.
+func (s *server) boot(b *impls.Batch) {
+	cfg := machine.DefaultConfig()
+	cfg.Native, cfg.Debug, cfg.Rules = true, b.Debug, b.Rules
+	if s.m != nil && s.m.Config == cfg && !s.m.Halted() {
+		s.m.Reset()
+		return
+	}
+	s.close()
+	s.m = machine.New(cfg)
+}
+
+func (s *server) close() {
+	if s.m != nil {
+		s.m.Close()
+	}
+}
+
 // play plays one batch in the order of its operations.
 func (s *server) play(b *impls.Batch) error {
-	s.m.Reset()
+	s.boot(b)
 	s.c = s.m.NativeCtx(0, "cpu0")
 	defer s.c.Release()
 	in := s.v.New(s.m)
@@ -91,6 +107,9 @@ func (s *server) play(b *impls.Batch) error {
 	for i := range b.Ops {
 		if err := s.one(b, i); err != nil {
 			return err
+		}
+		if s.m.Halted() {
+			break
 		}
 	}
 	return s.flush(kindEnd, 0)
@@ -112,12 +131,31 @@ func (s *server) one(b *impls.Batch, i int) error {
 	if err := s.flush(kindProgress, i); err != nil {
 		return err
 	}
-	s.exec.Call(s.c, &step)
-	s.exec.End(s.c, &step)
-	if !frees {
+	if s.call(&step) {
+		step.Collect(s.c)
+		ev.Outcome = impls.Reported
+	}
+	if !frees || len(ev.Reports) > 0 {
 		s.add(&ev)
 	}
 	return nil
+}
+
+// call makes the call and ends the operation; true when the machine was halted
+// meanwhile.
+func (s *server) call(step *play.Step) (halted bool) {
+	defer func() {
+		if !s.m.Halted() {
+			return // whatever there is goes on
+		}
+		if p := recover(); p != nil && !machine.Stopped(p) {
+			panic(p)
+		}
+		halted = true
+	}()
+	s.exec.Call(s.c, step)
+	s.exec.End(s.c, step)
+	return false
 }
 
 func (s *server) add(ev *impls.Event) {

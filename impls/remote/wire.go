@@ -3,11 +3,13 @@ package remote
 import (
 	"encoding/binary"
 
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 )
 
 // AppendBatch appends the bytes of b to dst.
 func AppendBatch(dst []byte, b *impls.Batch) []byte {
+	dst = appendString(appendString(dst, b.Debug), b.Rules)
 	dst = binary.AppendUvarint(dst, uint64(len(b.Caches)))
 	for i := range b.Caches {
 		dst = appendSpec(dst, &b.Caches[i])
@@ -21,7 +23,7 @@ func AppendBatch(dst []byte, b *impls.Batch) []byte {
 }
 
 func appendOp(dst []byte, op *impls.Op) []byte {
-	dst = append(dst, byte(op.Code), byte(op.Flags))
+	dst = append(dst, byte(op.Code), byte(op.Flags), byte(op.Region))
 	for _, v := range [...]uint64{uint64(op.Fail), op.Size, op.Arg, uint64(op.Pattern)} {
 		dst = binary.AppendUvarint(dst, v)
 	}
@@ -38,7 +40,7 @@ func appendSpec(dst []byte, s *impls.CacheSpec) []byte {
 	dst = appendString(dst, s.Name)
 	dst = binary.AppendUvarint(dst, s.Size)
 	dst = binary.AppendUvarint(dst, s.Align)
-	dst = append(dst, flag(s.Ctor, 1))
+	dst = append(dst, flag(s.Ctor, 1)|flag(s.Kmalloc, 2))
 	dst = binary.AppendUvarint(dst, uint64(len(s.Flags)))
 	for _, f := range s.Flags {
 		dst = appendString(dst, f)
@@ -78,8 +80,32 @@ func appendEvent(dst []byte, ev *impls.Event) []byte {
 		dst = binary.AppendVarint(dst, v)
 	}
 	for _, v := range [...]uint64{uint64(ev.Fresh), uint64(ev.Want), ev.Align, ev.Addr, ev.Old,
-		ev.Size, ev.Usable, ev.Seq} {
+		ev.Size, ev.Usable, ev.Seq, ev.Mask} {
 		dst = binary.AppendUvarint(dst, v)
+	}
+	dst = append(dst, byte(ev.Region))
+	n := min(len(ev.Reports), reportsMax)
+	dst = binary.AppendUvarint(dst, uint64(n))
+	for _, r := range ev.Reports[:n] {
+		dst = appendReport(dst, r)
+	}
+	return dst
+}
+
+// appendReport writes what a report says. Its layout, tracks and dump stay where they
+// are; what is longer than a decoder takes is cut.
+func appendReport(dst []byte, r *debugcheck.Report) []byte {
+	dst = append(dst, byte(r.Rules), byte(r.Kind), byte(r.Region), r.Got, r.Want)
+	for _, v := range [...]uint64{r.Object, r.Slab, r.From, r.To} {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	for _, s := range [...]string{r.Cache, r.Title, r.Detail} {
+		dst = appendString(dst, s[:min(len(s), textMax)])
+	}
+	n := min(len(r.Fixes), fixesMax)
+	dst = binary.AppendUvarint(dst, uint64(n))
+	for _, s := range r.Fixes[:n] {
+		dst = appendString(dst, s[:min(len(s), textMax)])
 	}
 	return dst
 }

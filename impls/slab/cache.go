@@ -26,8 +26,11 @@ type Cache struct {
 	sys   *system
 	lock  machine.SpinLock
 	guard machine.Guard
+	debug *debugger // nil without debug flags
 	lists lists
-	heads []list // of lists, for walking
+	heads []*list // of lists, for walking
+	// notFull is the word firstnotfull of the one list, nil where there are several.
+	notFull *machine.GuardedWord
 	// Guarded by lock.
 	slabs      machine.GuardedWord // Invariant SLAB3: slabs on the lists
 	growing    machine.GuardedWord // contexts that are making a slab
@@ -108,11 +111,11 @@ func (s *Cache) nextColour(c *machine.Ctx) uint64 {
 }
 
 // Free is kmem_cache_free: it takes back an object of this cache. Anything else
-// is a finding and changes nothing.
+// is a finding and changes nothing, unless debugging has something to say about it.
 func (s *Cache) Free(c *machine.Ctx, obj impls.Addr) {
 	p := s.sys.m.PageOf(obj)
 	if p == nil || p.Tag != any(s) {
-		c.Fault(fault.OutsideSlab, "%#x freed to cache %s, which has no slab there", obj, s.name)
+		s.stray(c, p, obj)
 		return
 	}
 	flags := s.lock.LockIRQSave(c)
@@ -120,9 +123,29 @@ func (s *Cache) Free(c *machine.Ctx, obj impls.Addr) {
 	if ok {
 		s.lists.freed(c, s, p, inuse)
 	}
+	if s.debug != nil {
+		s.debug.chainTest(c)
+	}
 	s.lock.UnlockIRQRestore(c, flags)
-	if !ok {
-		c.Fault(fault.OutsideSlab, "%#x freed to cache %s, where no object begins", obj, s.name)
+}
+
+// stray is a free of what no slab of s holds: what is in a slab of another cache is
+// that one's to report, and goes back to it when the report lets the kernel go on.
+func (s *Cache) stray(c *machine.Ctx, p *machine.Page, obj impls.Addr) {
+	var of *Cache
+	if p != nil {
+		of, _ = p.Tag.(*Cache)
+	}
+	if of == nil {
+		of = s
+	}
+	if of.debug == nil {
+		c.Fault(fault.OutsideSlab, "%#x freed to cache %s, which has no slab there", obj, s.name)
+		return
+	}
+	of.debug.stray(c, s, obj)
+	if of != s {
+		of.Free(c, obj)
 	}
 }
 
@@ -134,6 +157,9 @@ func (s *Cache) Shrink(c *machine.Ctx) int {
 		flags := s.lock.LockIRQSave(c)
 		p := s.lists.reap(c)
 		if p != nil {
+			if s.debug != nil {
+				s.debug.discard(c, p)
+			}
 			s.slabs.Store(c, s.slabs.Load(c)-1)
 			s.sys.owner[p.PFN()] = nil
 		}
@@ -148,11 +174,15 @@ func (s *Cache) Shrink(c *machine.Ctx) int {
 }
 
 // Destroy is kmem_cache_destroy: it gives every slab back. While objects are live
-// it answers ErrBusy, the free slabs are gone and the cache may be used on.
+// it answers ErrBusy, which 2.4 reports where a cache is debugged; the free slabs are
+// gone and the cache may be used on.
 func (s *Cache) Destroy(c *machine.Ctx) error {
 	s.Shrink(c)
 	flags := s.lock.LockIRQSave(c)
 	busy := s.slabs.Load(c) != 0 || s.growing.Load(c) != 0
+	if busy && s.debug != nil {
+		s.debug.remaining(c)
+	}
 	s.lock.UnlockIRQRestore(c, flags)
 	if busy {
 		return impls.ErrBusy

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
@@ -84,11 +85,17 @@ func TestWrittenLinks(t *testing.T) {
 
 // TestNative has goroutines allocate, free each other's objects and shrink.
 func TestNative(t *testing.T) {
+	for _, letters := range []string{"", "FZPU"} {
+		each(t, func(t *testing.T, v *impls.Variant) { stress(t, v, letters) })
+	}
+}
+
+func stress(t *testing.T, v *impls.Variant, letters string) {
 	cfg := machine.DefaultConfig()
 	cfg.Native, cfg.CPUs, cfg.Pages = true, 2, 256
 	m := machine.New(cfg)
-	inst := variant(t).New(m)
-	s, err := inst.Objects().NewCache(nil, small(64, 5))
+	inst := v.New(m)
+	s, err := inst.Objects().NewCache(nil, flagged(64, 5, letters))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +117,7 @@ func TestNative(t *testing.T) {
 	if err := s.Destroy(c); err != nil {
 		t.Error(err)
 	}
-	r := &rig{t: t, m: m, inst: inst}
+	r := &rig{t: t, v: v, m: m, inst: inst}
 	r.allBack()
 	r.titles()
 }
@@ -142,5 +149,65 @@ func native(t *testing.T, c *machine.Ctx, s impls.Cache, mem impls.Memory,
 		if n%500 == 0 {
 			s.Shrink(c)
 		}
+	}
+}
+
+// TestDamagedWords damages the words of slabs at random amid allocations and frees:
+// whatever is debugged, each run comes to an end, with a report or a finding or
+// none, and can be looked at.
+func TestDamagedWords(t *testing.T) {
+	for _, letters := range []string{"F", "Z", "FZPU", "U"} {
+		each(t, func(t *testing.T, v *impls.Variant) {
+			r := newRigOf(t, v, nil)
+			halts := 0
+			for seed := range uint32(300) {
+				r.reset()
+				s := r.cache(flagged(64, 2, letters))
+				r.run(func(c *machine.Ctx) { r.ruin(c, debugger(s), seed) })
+				if r.m.Halted() {
+					halts++
+				}
+				n := len(r.told)
+				if r.m.Halted() != (n > 0 && r.told[n-1].Kind == debugcheck.Fatal) {
+					t.Fatalf("seed %d: halted %v after %v", seed, r.m.Halted(), r.reports())
+				}
+				if !r.inst.Snapshot(&r.snap) {
+					t.Fatal("no snapshot")
+				}
+			}
+			if halts == 0 {
+				t.Error("no run was stopped by a check")
+			}
+		})
+	}
+}
+
+// ruin makes operations of every kind, a sixth of them damage.
+func (r *rig) ruin(c *machine.Ctx, s impls.Debugger, rnd uint32) {
+	var objs []impls.Addr
+	for range 60 {
+		rnd = rnd*1664525 + 1013904223
+		n := int(rnd >> 8)
+		at := func() int { return n / 16 % len(objs) }
+		r.op(c, func() {
+			switch what := n % 6; {
+			case what < 3 || len(objs) == 0:
+				if a := s.Alloc(c, 0); a != 0 {
+					objs = append(objs, a)
+				}
+			case what == 3:
+				s.Damage(c, debugcheck.SlabInuse, objs[at()], 1<<(n/512%3))
+			case what == 4 && n%5 == 0:
+				s.Damage(c, debugcheck.SlabFreelist, objs[at()], uint64(n/512))
+			case what == 4 && n%5 == 1:
+				if _, err := s.Validate(c); err != nil {
+					r.t.Error(err)
+				}
+				s.Shrink(c)
+			default:
+				s.Free(c, objs[at()])
+				objs = append(objs[:at()], objs[at()+1:]...)
+			}
+		})
 	}
 }

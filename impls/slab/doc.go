@@ -5,9 +5,18 @@
 // A cache keeps its slabs on lists by fullness. Which lists, and when a slab
 // moves, is the axis lists; a variant is a struct literal in variants.go.
 //
-// Locking: one lock per cache, with interrupts off, over its lists, its slabs and
-// its colour. Pages are asked for and given back with the lock free. Order:
-// cache_chain.lock, then cache.lock (never both today), then the zone's lock.
+// A cache with debug flags has words of its own around each object and poison in the
+// free ones (debug.go). It asks a debugcheck.Checker at each allocation and free,
+// and before pages go back; where the kernel stops at what was found, the run ends.
+// Its chains are never followed to what is no object. validate.go holds what is
+// looked at on demand, and the walk over the one list.
+//
+// Locking: one lock per cache, with interrupts off, over its lists, its slabs, its
+// colour and the debugging of its objects. What is written into a new slab, and what is
+// looked at in one that goes back, is done under it too, where the kernel holds no lock:
+// nobody else knows the slab then. Pages are asked for and given back with the lock
+// free. Order: cache_chain.lock, then cache.lock (never both today), then
+// the zone's lock.
 //
 // Invariants, with the lock free:
 //
@@ -15,4 +24,6 @@
 //	SLAB2: a slab is on exactly one list, and its fullness is the list's.
 //	SLAB3: cache.slabs is the number of slabs on the lists.
 //	SLAB4: a slab's colour is below the cache's colours, or 0.
+//	SLAB5: the one list has full slabs, then partial ones, then free ones, and
+//	       cache.firstnotfull is the first that is not full.
 package slab

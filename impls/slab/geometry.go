@@ -3,6 +3,7 @@ package slab
 import (
 	"math/bits"
 
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/machine"
 	"allocfuzz/impls/page"
@@ -21,10 +22,13 @@ const (
 //
 //	slab start -> [colour * colourOff] [description] [index array] [padding]
 //	[objects * stride] [what is left, at least (colours - colour) * colourOff]
+//
+// Each stride begins with pad bytes of debugging, then the object.
 type geometry struct {
 	size      uint64 // bytes asked for
 	align     uint64
 	stride    uint64
+	pad       uint64
 	order     int
 	objects   uint64
 	indexBits uint   // bits of an index: 16 or 32
@@ -39,28 +43,36 @@ type geometry struct {
 // end is the index that ends a chain.
 func (g *geometry) end() uint64 { return 1<<g.indexBits - 1 }
 
-// layout finds the geometry of a cache; ErrInvalid when there is none.
-func layout(m *machine.Machine, spec *impls.CacheSpec) (geometry, error) {
+// layout finds the geometry of a cache, and what debugging puts around an object, nil
+// without debug options; impls.ErrInvalid when there is none.
+func (sys *system) layout(spec *impls.CacheSpec) (geometry, *debugcheck.Layout, error) {
+	flags, small, err := sys.boot.Flags(spec)
+	if err != nil {
+		return geometry{}, nil, err
+	}
+	m := sys.m
 	g := geometry{size: spec.Size, align: spec.Align, wordBytes: uint64(m.WordBytes())}
 	if g.align == 0 {
 		g.align = g.wordBytes
 	}
 	limit := uint64(m.PageSize) << page.MaxOrder
 	if g.align&(g.align-1) != 0 || g.align > uint64(m.PageSize) || g.size == 0 || g.size > limit {
-		return g, impls.ErrInvalid
+		return g, nil, impls.ErrInvalid
 	}
 	if spec.Objects == 0 || spec.Order > page.MaxOrder {
-		return g, impls.ErrInvalid
+		return g, nil, impls.ErrInvalid
 	}
 	g.align = max(g.align, g.wordBytes)
 	g.stride = alignUp(g.size, g.align)
-	if !g.choose(m, spec) {
-		return g, impls.ErrInvalid
+	around, err := g.around(debugcheck.Spec{Name: spec.Name, Flags: flags, RCU: spec.RCU(),
+		Rules: sys.boot.Rules}, uint64(m.PageSize), small)
+	if err != nil || !g.choose(m, spec) {
+		return g, nil, impls.ErrInvalid
 	}
-	left := uint64(m.PageSize)<<g.order - g.first - g.objects*g.stride
+	left := uint64(m.PageSize)<<g.order - (g.first - g.pad) - g.objects*g.stride
 	g.colourOff = max(g.align, uint64(m.PageSize)/linesPerPage)
 	g.colours = left / g.colourOff
-	return g, nil
+	return g, around, nil
 }
 
 // choose finds order and number of objects: as the spec says, else the lowest
@@ -93,12 +105,10 @@ func (g *geometry) choose(m *machine.Machine, spec *impls.CacheSpec) bool {
 	return false
 }
 
-// fit is the number of objects in a slab of so many bytes. Bytes and stride are
-// multiples of the alignment, so that where n objects and what describes them fit,
-// there is also room to align the first.
+// fit is the number of objects in a slab of so many bytes.
 func (g *geometry) fit(bytes uint64) uint64 {
 	n := bytes / (g.stride + 2)
-	for n > 0 && g.managed(n)+n*g.stride > bytes {
+	for n > 0 && g.firstOf(n)-g.pad+n*g.stride > bytes {
 		n--
 	}
 	if g.wordBytes == 2 {
@@ -106,6 +116,9 @@ func (g *geometry) fit(bytes uint64) uint64 {
 	}
 	return n
 }
+
+// firstOf is the offset of the first of n objects behind the colour.
+func (g *geometry) firstOf(n uint64) uint64 { return alignUp(g.managed(n)+g.pad, g.align) }
 
 // managed is the number of bytes that describe a slab of n objects.
 func (g *geometry) managed(n uint64) uint64 {
@@ -116,7 +129,7 @@ func (g *geometry) place(n uint64) {
 	g.objects, g.indexBits = n, indexBits(n)
 	g.perShift = uint(bits.Len64(g.wordBytes*8/uint64(g.indexBits))) - 1
 	g.chain = managerWords * g.wordBytes
-	g.first = alignUp(g.managed(n), g.align)
+	g.first = g.firstOf(n)
 }
 
 // indexBits is the width of the numbers of n objects and of the end.

@@ -34,30 +34,34 @@ func (l *list) first(c *machine.Ctx) *machine.Page { return slabAt(c, l.head.Loa
 // last is the slab at the tail, nil when the list is empty. Holds cache.lock.
 func (l *list) last(c *machine.Ctx) *machine.Page { return slabAt(c, l.tail.Load(c)) }
 
+// next is the slab behind p on its list, nil behind the last. Holds cache.lock.
+func next(c *machine.Ctx, p *machine.Page) *machine.Page { return slabAt(c, nextWord.Load(c, p)) }
+
 // push puts p at the head. Holds cache.lock.
-func (l *list) push(c *machine.Ctx, p *machine.Page) {
-	head := l.first(c)
-	prevWord.Store(c, p, 0)
-	nextWord.Store(c, p, link(head))
-	if head != nil {
-		prevWord.Store(c, head, link(p))
+func (l *list) push(c *machine.Ctx, p *machine.Page) { l.insert(c, p, l.first(c)) }
+
+// append puts p at the tail. Holds cache.lock.
+func (l *list) append(c *machine.Ctx, p *machine.Page) { l.insert(c, p, nil) }
+
+// insert puts p in front of a slab of the list, at the tail when that is nil. Holds
+// cache.lock.
+func (l *list) insert(c *machine.Ctx, p, before *machine.Page) {
+	prev := l.last(c)
+	if before != nil {
+		prev = slabAt(c, prevWord.Load(c, before))
+	}
+	prevWord.Store(c, p, link(prev))
+	nextWord.Store(c, p, link(before))
+	if before != nil {
+		prevWord.Store(c, before, link(p))
 	} else {
 		l.tail.Store(c, link(p))
 	}
-	l.head.Store(c, link(p))
-}
-
-// append puts p at the tail. Holds cache.lock.
-func (l *list) append(c *machine.Ctx, p *machine.Page) {
-	tail := l.last(c)
-	nextWord.Store(c, p, 0)
-	prevWord.Store(c, p, link(tail))
-	if tail != nil {
-		nextWord.Store(c, tail, link(p))
+	if prev != nil {
+		nextWord.Store(c, prev, link(p))
 	} else {
 		l.head.Store(c, link(p))
 	}
-	l.tail.Store(c, link(p))
 }
 
 // remove takes p off the list. Holds cache.lock.

@@ -20,6 +20,86 @@ type lists interface {
 	reap(c *machine.Ctx) *machine.Page
 }
 
+// oneList is S1a, 2001 and before: all slabs on one list, the full ones first, then
+// the partial ones, then the free ones, and a word that says which is the first
+// that is not full.
+//
+// Cause: an allocation wants a partial slab, and what shrinks the cache wants a free
+// one, both without a search. Effect: objects come from the slab of that word and
+// pages from the tail. A slab that gets full stays where it is and the word moves
+// on, so that few operations move a slab; a full slab that gets an object back
+// comes in front of the first that is not full, and is used next. Fix, which this
+// still lacks: an emptied slab goes to the tail, behind the free ones, and its
+// object, which was used last, is handed out last.
+type oneList struct {
+	slabs   list
+	notFull machine.GuardedWord // link of the first slab that is not full, 0 for none
+}
+
+var firstNotFull = machine.Guarded("cache", "firstnotfull")
+
+func newOneList(s *Cache) lists {
+	o := &oneList{}
+	o.slabs.init(s, impls.ListAny)
+	o.notFull.Init(firstNotFull, s.guard, 0)
+	s.heads, s.notFull = []*list{&o.slabs}, &o.notFull
+	return o
+}
+
+func (o *oneList) alloc(c *machine.Ctx, s *Cache) impls.Addr {
+	p := slabAt(c, o.notFull.Load(c))
+	if p == nil {
+		return 0
+	}
+	obj, inuse := s.take(c, p)
+	if inuse == s.objects {
+		o.notFull.Store(c, nextWord.Load(c, p))
+	}
+	return obj
+}
+
+func (o *oneList) freed(c *machine.Ctx, s *Cache, p *machine.Page, inuse uint64) {
+	first := o.notFull.Load(c)
+	switch {
+	case inuse == s.objects:
+		o.notFull.Store(c, link(p))
+		if nextWord.Load(c, p) != first {
+			o.slabs.remove(c, p)
+			o.slabs.insert(c, p, slabAt(c, first))
+		}
+	case inuse == 1:
+		prev := slabAt(c, prevWord.Load(c, p))
+		o.slabs.remove(c, p)
+		o.slabs.append(c, p)
+		if first != link(p) {
+			return
+		}
+		o.notFull.Store(c, o.slabs.head.Load(c))
+		if prev != nil {
+			o.notFull.Store(c, nextWord.Load(c, prev))
+		}
+	}
+}
+
+func (o *oneList) add(c *machine.Ctx, p *machine.Page) {
+	o.slabs.append(c, p)
+	if o.notFull.Load(c) == 0 {
+		o.notFull.Store(c, link(p))
+	}
+}
+
+func (o *oneList) reap(c *machine.Ctx) *machine.Page {
+	p := o.slabs.last(c)
+	if p == nil || inuseWord.Load(c, p) != 0 {
+		return nil
+	}
+	if o.notFull.Load(c) == link(p) {
+		o.notFull.Store(c, 0) // every slab before the first that is not full is full
+	}
+	o.slabs.remove(c, p)
+	return p
+}
+
 // threeLists is S1c, 2001: full, partial and free slabs on lists of their own.
 //
 // Cause: on one ordered list an emptied slab went to the tail, so the object freed
@@ -34,10 +114,11 @@ type threeLists struct {
 
 func newThreeLists(s *Cache) lists {
 	t := &threeLists{}
+	s.heads = make([]*list, 0, len(t.of))
 	for kind := range t.of {
 		t.of[kind].init(s, impls.ListKind(kind))
+		s.heads = append(s.heads, &t.of[kind])
 	}
-	s.heads = t.of[:]
 	return t
 }
 

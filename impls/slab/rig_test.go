@@ -6,28 +6,50 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
 	"allocfuzz/impls/slab"
 )
 
-// A rig is the variant on a machine, with the objects that are live.
+// A rig is a variant on a machine, with the objects that are live.
 type rig struct {
 	t    *testing.T
+	v    *impls.Variant
 	m    *machine.Machine
 	inst impls.Instance
 	snap impls.Snapshot
 	live map[impls.Addr]bool
 	line int
+	told []*debugcheck.Report // by the debug checks
+	// letters are the debug flags of the caches of everywhere.
+	letters string
 }
 
-func variant(t testing.TB) *impls.Variant {
-	t.Helper()
-	return slab.Variants()[0]
+// variant finds a variant of the family by the end of its name.
+func variant(name string) *impls.Variant {
+	for _, v := range slab.Variants() {
+		if v.Name == "slab-2001-"+name {
+			return v
+		}
+	}
+	panic("no variant " + name)
+}
+
+// each runs body for every variant.
+func each(t *testing.T, body func(t *testing.T, v *impls.Variant)) {
+	for _, v := range slab.Variants() {
+		t.Run(v.Name, func(t *testing.T) { body(t, v) })
+	}
 }
 
 func newRig(t *testing.T, change func(*machine.Config)) *rig {
+	t.Helper()
+	return newRigOf(t, variant("threelists"), change)
+}
+
+func newRigOf(t *testing.T, v *impls.Variant, change func(*machine.Config)) *rig {
 	t.Helper()
 	cfg := machine.DefaultConfig()
 	if change != nil {
@@ -35,15 +57,15 @@ func newRig(t *testing.T, change func(*machine.Config)) *rig {
 	}
 	m := machine.New(cfg)
 	t.Cleanup(m.Close)
-	return &rig{t: t, m: m, inst: variant(t).New(m), live: map[impls.Addr]bool{}}
+	return &rig{t: t, v: v, m: m, inst: v.New(m), live: map[impls.Addr]bool{}}
 }
 
 // reset starts over on the same machine.
 func (r *rig) reset() {
 	r.m.Reset()
-	r.inst = variant(r.t).New(r.m)
+	r.inst = r.v.New(r.m)
 	clear(r.live)
-	r.line = 0
+	r.line, r.told = 0, nil
 }
 
 // cache makes a cache before anything runs.
@@ -73,9 +95,19 @@ func (r *rig) finish(ch machine.Chooser) {
 // op is one operation: a line of its own, after which all must be in order.
 func (r *rig) op(c *machine.Ctx, f func()) {
 	c.BeginLine(r.line, [2]int32{})
-	f()
+	func() {
+		defer r.listen(c)
+		f()
+	}()
 	r.line++
 	c.EndLine(r.line)
+}
+
+// listen takes down the reports of the operation, which may have ended the run.
+func (r *rig) listen(c *machine.Ctx) {
+	for _, n := range c.Notes() {
+		r.told = append(r.told, n.(*debugcheck.Report))
+	}
 }
 
 // alloc is an allocation as an operation.
@@ -118,6 +150,9 @@ func (r *rig) check() *impls.Snapshot {
 	for i := range s.Slabs {
 		owned += r.checkSlab(&s.Slabs[i])
 	}
+	for i := range s.Caches {
+		r.checkOrder(i)
+	}
 	if owned != len(r.live) {
 		r.t.Errorf("%d live objects in slabs, want %d", owned, len(r.live))
 	}
@@ -152,7 +187,7 @@ func (r *rig) checkSlab(b *impls.SlabState) (live int) {
 	if b.Colour >= max(b.Colours, 1) {
 		r.t.Errorf("page %d: colour %d of %d", b.Page, b.Colour, b.Colours)
 	}
-	end := b.First + uint64(b.Objects)*k.Stride
+	end := b.First + uint64(b.Objects-1)*k.Stride + k.Size
 	if limit := b.Addr + uint64(r.m.PageSize)<<b.Order; end > limit {
 		r.t.Errorf("page %d: objects end at %#x, the slab at %#x", b.Page, end, limit)
 	}
@@ -163,11 +198,54 @@ func (r *rig) checkSlab(b *impls.SlabState) (live int) {
 	case b.Objects:
 		want = impls.ListFull
 	}
+	if k.Ordered {
+		want = impls.ListAny
+	}
 	if len(b.On) != 1 || b.On[0].List != want {
 		r.t.Errorf("page %d with %d of %d is on %v, want list %d", b.Page, b.Inuse, b.Objects, b.On,
 			want)
 	}
 	return live
+}
+
+// checkOrder walks the one list of a cache that has one: full slabs, partial ones,
+// free ones, and the first that is not full is the one that is stored.
+func (r *rig) checkOrder(cache int) {
+	r.t.Helper()
+	k := r.snap.Caches[cache]
+	if k.Ordered != (r.v.Name == "slab-2001-onelist") {
+		r.t.Errorf("%s: ordered is %v", r.v.Name, k.Ordered)
+	}
+	if !k.Ordered {
+		return
+	}
+	slabs := make([]*impls.SlabState, len(r.snap.Slabs))
+	n := 0
+	for i := range r.snap.Slabs {
+		if b := &r.snap.Slabs[i]; b.Cache == cache && len(b.On) == 1 {
+			slabs[b.On[0].At] = b
+			n++
+		}
+	}
+	slabs = slabs[:n]
+	i := 0
+	for i < n && slabs[i].Inuse == slabs[i].Objects {
+		i++
+	}
+	if first := append(slabs[i:], nil)[0]; first == nil && k.FirstNotFull != -1 ||
+		first != nil && k.FirstNotFull != first.Page {
+		r.t.Errorf("first not full is page %d, slab %d of the list is %v", k.FirstNotFull, i, first)
+	}
+	for i < n && slabs[i].Inuse != 0 && slabs[i].Inuse != slabs[i].Objects {
+		i++
+	}
+	for i < n && slabs[i].Inuse == 0 {
+		i++
+	}
+	if i < n {
+		r.t.Errorf("page %d with %d of %d is out of order", slabs[i].Page, slabs[i].Inuse,
+			slabs[i].Objects)
+	}
 }
 
 // order is the slabs of a list, by page, in order.

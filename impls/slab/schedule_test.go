@@ -34,7 +34,7 @@ func (s *steer) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 // ops is a program of one context: it takes three objects, gives some back, and
 // leaves one live.
 func (r *rig) ops(c *machine.Ctx, s impls.Cache, pos int) {
-	next := func() { pos++; c.EndLine(pos); c.BeginLine(pos, [2]int32{}) }
+	next := func() { pos++; r.listen(c); c.EndLine(pos); c.BeginLine(pos, [2]int32{}) }
 	c.BeginLine(pos, [2]int32{})
 	x := r.got(c, s, s.Alloc(c, 0))
 	next()
@@ -47,6 +47,7 @@ func (r *rig) ops(c *machine.Ctx, s impls.Cache, pos int) {
 	r.drop(c, s, y)
 	next()
 	s.Shrink(c)
+	r.listen(c)
 	c.EndLine(machine.After)
 }
 
@@ -110,14 +111,21 @@ func TestEverywhere(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s", sc.name, p), func(t *testing.T) {
-				everywhere(t, sc.cpus, p, sc.set)
+				each(t, func(t *testing.T, v *impls.Variant) {
+					r := newRigOf(t, v, func(c *machine.Config) {
+						c.CPUs, c.Preempt, c.Pages = sc.cpus, p, 4
+					})
+					r.everywhere(sc.set)
+					r.letters = "FZPU"
+					r.everywhere(sc.set)
+				})
 			})
 		}
 	}
 }
 
-func everywhere(t *testing.T, cpus int, p machine.Preempt, set scene) {
-	r := newRig(t, func(c *machine.Config) { c.CPUs, c.Preempt, c.Pages = cpus, p, 4 })
+func (r *rig) everywhere(set scene) {
+	t := r.t
 	total, did := 1, 0
 	for first := 1; first <= total; first++ {
 		second := first // the same point again: bound 1
@@ -140,14 +148,14 @@ func everywhere(t *testing.T, cpus int, p machine.Preempt, set scene) {
 // once makes one run, with an epilogue that gives everything back.
 func (r *rig) once(set scene, at ...int) *steer {
 	r.reset()
-	s := r.cache(small(64, 2))
+	s := r.cache(flagged(64, 2, r.letters))
 	ch := &steer{at: at, acts: set(r, s)}
 	r.m.SetBarriers([]int{100}, func(int) { r.check() })
 	r.m.AddTask("end", 0, 101, true, func(c *machine.Ctx) {
 		r.line, ch.over = 101, true
 		for _, b := range r.check().Slabs {
 			for i := range b.Objects {
-				if a := b.First + uint64(i)*64; r.live[a] {
+				if a := b.First + uint64(i)*r.snap.Caches[0].Stride; r.live[a] {
 					r.free(c, s, a)
 				}
 			}
@@ -160,6 +168,9 @@ func (r *rig) once(set scene, at ...int) *steer {
 	})
 	r.finish(ch)
 	r.allBack()
+	if len(r.told) > 0 {
+		r.t.Error(r.reports())
+	}
 	r.titles()
 	return ch
 }
@@ -198,37 +209,42 @@ func (a *atPages) Choose(_ *machine.Ctx, p machine.Point) machine.Action {
 }
 
 func BenchmarkPair(b *testing.B) {
-	for _, native := range []bool{true, false} {
-		b.Run(map[bool]string{true: "native", false: "simulated"}[native], func(b *testing.B) {
-			cfg := machine.DefaultConfig()
-			cfg.Native = native
-			m := machine.New(cfg)
-			defer m.Close()
-			inst := variant(b).New(m)
-			s, err := inst.Objects().NewCache(nil, impls.NewSpec("c", 64))
-			if err != nil {
-				b.Fatal(err)
+	b.Run("native", func(b *testing.B) { pair(b, true, "") })
+	b.Run("native/FZPU", func(b *testing.B) { pair(b, true, "FZPU") })
+	b.Run("simulated", func(b *testing.B) { pair(b, false, "") })
+}
+
+// pair frees and allocates on a machine of one CPU.
+func pair(b *testing.B, native bool, letters string) {
+	cfg := machine.DefaultConfig()
+	cfg.Native = native
+	m := machine.New(cfg)
+	defer m.Close()
+	inst := variant("threelists").New(m)
+	s, err := inst.Objects().NewCache(nil, flagged(64, -1, letters))
+	if err != nil {
+		b.Fatal(err)
+	}
+	body := func(c *machine.Ctx) {
+		s.Alloc(c, 0)
+		b.ReportAllocs()
+		for b.Loop() {
+			if !native {
+				c.BeginLine(0, [2]int32{})
 			}
-			body := func(c *machine.Ctx) {
-				s.Alloc(c, 0)
-				b.ReportAllocs()
-				b.ResetTimer()
-				for b.Loop() {
-					if !native {
-						c.BeginLine(0, [2]int32{})
-					}
-					s.Free(c, s.Alloc(c, 0))
-				}
+			s.Free(c, s.Alloc(c, 0))
+			if !native {
+				c.EndLine(0)
 			}
-			if native {
-				body(m.NativeCtx(0, "bench"))
-				return
-			}
-			m.AddTask("cpu0", 0, 0, true, body)
-			if err := m.Sim().Run(nil); err != nil {
-				b.Fatal(err)
-			}
-		})
+		}
+	}
+	if native {
+		body(m.NativeCtx(0, "bench"))
+		return
+	}
+	m.AddTask("cpu0", 0, 0, true, body)
+	if err := m.Sim().Run(nil); err != nil {
+		b.Fatal(err)
 	}
 }
 
@@ -238,7 +254,7 @@ func BenchmarkRun(b *testing.B) {
 		b.Run(fmt.Sprintf("sizes=%v", sizes), func(b *testing.B) {
 			m := machine.New(machine.DefaultConfig())
 			defer m.Close()
-			v := variant(b)
+			v := variant("threelists")
 			spec := impls.NewSpec("c", 64)
 			b.ReportAllocs()
 			for b.Loop() {

@@ -41,6 +41,9 @@ func (s *Cache) setUp(c *machine.Ctx, p *machine.Page, colour uint64) {
 		c.StoreMemGuarded(bufctl, s.guard, at, word)
 		at += s.wordBytes
 	}
+	if s.debug != nil {
+		s.debug.made(c, p)
+	}
 }
 
 // take takes the first object of p's chain; inuse is the count after it. Holds
@@ -48,6 +51,9 @@ func (s *Cache) setUp(c *machine.Ctx, p *machine.Page, colour uint64) {
 func (s *Cache) take(c *machine.Ctx, p *machine.Page) (obj impls.Addr, inuse uint64) {
 	index := freeWord.Load(c, p)
 	if index >= s.objects {
+		if s.debug != nil {
+			s.debug.noObject(c, p, index)
+		}
 		c.Die(fault.WildAddress, "slab.free of page %d is %#x, it has %d objects", p.PFN(), index,
 			s.objects)
 	}
@@ -55,23 +61,40 @@ func (s *Cache) take(c *machine.Ctx, p *machine.Page) (obj impls.Addr, inuse uin
 	freeWord.Store(c, p, s.loadIndex(c, p, colour, index))
 	inuse = inuseWord.Load(c, p) + 1
 	inuseWord.Store(c, p, inuse)
-	return s.start(p, colour) + s.first + index*s.stride, inuse
+	obj = s.start(p, colour) + s.first + index*s.stride
+	if s.debug != nil {
+		s.debug.taken(c, p, obj)
+	}
+	return obj, inuse
 }
 
 // put chains obj in p again and returns the count before; ok is false when obj is
-// no object of p. Holds cache.lock.
+// no object of p, which is a finding, and when debugging refuses. Holds cache.lock.
 func (s *Cache) put(c *machine.Ctx, p *machine.Page, obj impls.Addr) (inuse uint64, ok bool) {
-	colour := colourWord.Load(c, p)
-	off := obj - s.start(p, colour) - s.first
-	index := off / s.stride
-	if index >= s.objects || index*s.stride != off {
+	if s.debug != nil && !s.debug.mayFree(c, p, obj) {
 		return 0, false
+	}
+	colour := colourWord.Load(c, p)
+	index, ok := s.indexOf(p, colour, obj)
+	if !ok {
+		c.Fault(fault.OutsideSlab, "%#x freed to cache %s, where no object begins", obj, s.name)
+		return 0, false
+	}
+	if s.debug != nil {
+		s.debug.freed(c, obj)
 	}
 	s.storeIndex(c, p, colour, index, freeWord.Load(c, p))
 	freeWord.Store(c, p, index)
 	inuse = inuseWord.Load(c, p)
 	inuseWord.Store(c, p, inuse-1)
 	return inuse, true
+}
+
+// indexOf is the number of the object at obj; ok is false when none begins there.
+func (s *Cache) indexOf(p *machine.Page, colour uint64, obj impls.Addr) (index uint64, ok bool) {
+	off := obj - s.start(p, colour) - s.first
+	index = off / s.stride
+	return index, index < s.objects && index*s.stride == off
 }
 
 // start is the address behind the colour.
@@ -86,8 +109,13 @@ func (g *geometry) indexAt(index uint64) (off uint64, shift uint) {
 }
 
 func (s *Cache) loadIndex(c *machine.Ctx, p *machine.Page, colour, index uint64) uint64 {
+	return s.indexFrom(c, s.start(p, colour), index)
+}
+
+// indexFrom is loadIndex by the address behind the colour.
+func (s *Cache) indexFrom(c *machine.Ctx, start impls.Addr, index uint64) uint64 {
 	off, shift := s.indexAt(index)
-	return c.LoadMemGuarded(bufctl, s.guard, s.start(p, colour)+off) >> shift & s.end()
+	return c.LoadMemGuarded(bufctl, s.guard, start+off) >> shift & s.end()
 }
 
 func (s *Cache) storeIndex(c *machine.Ctx, p *machine.Page, colour, index, v uint64) {

@@ -33,7 +33,8 @@ func TestCreateRefuses(t *testing.T) {
 		{"object larger than the order", func(s *impls.CacheSpec) { s.Order, s.Size = 0, 4096 },
 			impls.ErrInvalid},
 		{"constructor", func(s *impls.CacheSpec) { s.Ctor = true }, impls.ErrUnsupported},
-		{"debug flags", func(s *impls.CacheSpec) { s.Flags = []string{"Z"} }, impls.ErrUnsupported},
+		{"cache lines", func(s *impls.CacheSpec) { s.Flags = []string{"hwalign"} },
+			impls.ErrUnsupported},
 		{"ignored keys", func(s *impls.CacheSpec) {
 			s.MinPartial, s.CPUPartial, s.Limit, s.Batch = 0, 2, 3, 1
 		}, nil},
@@ -278,8 +279,10 @@ func TestFull(t *testing.T) {
 }
 
 // TestFailures lets each page request in turn fail.
-func TestFailures(t *testing.T) {
-	r := newRig(t, nil)
+func TestFailures(t *testing.T) { each(t, failures) }
+
+func failures(t *testing.T, v *impls.Variant) {
+	r := newRigOf(t, v, nil)
 	for n := 1; n <= 4; n++ {
 		r.reset()
 		s := r.cache(small(64, 2))
@@ -397,8 +400,10 @@ func TestShrinkOrder(t *testing.T) {
 	r.titles(fault.OutsideSlab)
 }
 
-func TestDestroy(t *testing.T) {
-	r := newRig(t, nil)
+func TestDestroy(t *testing.T) { each(t, destroy) }
+
+func destroy(t *testing.T, v *impls.Variant) {
+	r := newRigOf(t, v, nil)
 	s := r.cache(small(64, 2))
 	other := r.cache(small(32, 2))
 	r.run(func(c *machine.Ctx) {

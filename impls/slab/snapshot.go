@@ -10,10 +10,9 @@ import (
 // Snapshot walks every list and every chain. Slabs come in order of their pages.
 func (sys *system) Snapshot(s *impls.Snapshot) bool {
 	s.Reset()
-	sys.buddy.Snapshot(s)
+	sys.layer.Snapshot(s)
 	for _, k := range sys.caches {
-		s.Caches = append(s.Caches, impls.CacheState{Name: k.name, Size: k.size, Stride: k.stride,
-			Align: k.align, Dead: k.dead, FullLists: true})
+		s.Caches = append(s.Caches, k.state())
 	}
 	for pfn, k := range sys.owner {
 		if k != nil {
@@ -31,6 +30,16 @@ func (sys *system) Snapshot(s *impls.Snapshot) bool {
 		}
 	}
 	return true
+}
+
+// state describes the cache.
+func (s *Cache) state() impls.CacheState {
+	k := impls.CacheState{Name: s.name, Handle: s, Size: s.size, Stride: s.stride,
+		Align: s.align, Dead: s.dead, FullLists: true}
+	if s.notFull != nil {
+		k.Ordered, k.FirstNotFull = true, int(s.notFull.Peek())-1
+	}
+	return k
 }
 
 // describe adds the slab that begins at p.
@@ -66,8 +75,7 @@ func (s *Cache) describe(snap *impls.Snapshot, p *machine.Page) {
 // on them.
 func (s *Cache) places(snap *impls.Snapshot) int {
 	listed := 0
-	for i := range s.heads {
-		l := &s.heads[i]
+	for _, l := range s.heads {
 		at := 0
 		for v := l.head.Peek(); v != 0 && at <= s.sys.m.Pages; at++ {
 			if v > uint64(s.sys.m.Pages) {

@@ -1,6 +1,7 @@
 package slab
 
 import (
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/kmalloc"
 	"allocfuzz/impls/machine"
@@ -13,8 +14,9 @@ var chainLock = machine.Atomic("cache_chain", "lock")
 type system struct {
 	impls.Arena
 	m        *machine.Machine
+	boot     impls.Boot
 	newLists func(*Cache) lists
-	buddy    *page.Buddy
+	layer    page.Layer
 	pages    *page.Actor
 	sizes    impls.Allocator
 	chain    machine.SpinLock
@@ -29,13 +31,23 @@ var (
 	_ impls.Objects  = (*system)(nil)
 )
 
-// with makes the constructor of a variant.
+// with makes the constructor of a variant over the plain page allocator.
 func with(newLists func(*Cache) lists) func(*machine.Machine) impls.Instance {
+	return over(func(m *machine.Machine) page.Layer { return page.New(m) }, newLists)
+}
+
+// pooled is the page allocator with pools of single pages.
+func pooled(m *machine.Machine) page.Layer { return page.NewPool(m) }
+
+// over makes the constructor of a variant over a page allocator.
+func over(layer func(*machine.Machine) page.Layer,
+	newLists func(*Cache) lists) func(*machine.Machine) impls.Instance {
 	return func(m *machine.Machine) impls.Instance {
-		sys := &system{Arena: impls.Arena{M: m}, m: m, newLists: newLists, buddy: page.New(m),
-			pages: page.NewActor(m), owner: make([]*Cache, m.Pages)}
+		sys := &system{Arena: impls.Arena{M: m}, m: m, newLists: newLists, layer: layer(m),
+			pages: page.NewActor(m), owner: make([]*Cache, m.Pages),
+			boot: impls.BootOf(m, debugcheck.SLAB24)}
 		sys.chain.Init(chainLock, rankChain)
-		m.SetPageLayer(sys.buddy)
+		m.SetPageLayer(sys.layer)
 		return sys
 	}
 }
@@ -62,18 +74,18 @@ func (sys *system) Close() {}
 
 // NewCache is kmem_cache_create. ErrInvalid: a size of 0 or larger than the
 // largest block of pages, an alignment that is no power of two or above a page,
-// a number of objects that no slab of the order holds. ErrUnsupported: a
-// constructor or debug flags. c is nil when nothing runs yet.
+// a number of objects that no slab of the order holds, a word that is no flag.
+// ErrUnsupported: a constructor or the flag hwalign. c is nil when nothing runs yet.
 func (sys *system) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
-	if spec.Ctor || len(spec.Flags) > 0 {
-		return nil, impls.ErrUnsupported
-	}
-	g, err := layout(sys.m, &spec)
+	g, around, err := sys.layout(&spec)
 	if err != nil {
 		return nil, err
 	}
 	s := &Cache{geometry: g}
 	s.init(sys, &spec)
+	if around != nil {
+		s.debug = newDebugger(s, around)
+	}
 	if c == nil {
 		sys.caches = append(sys.caches, s)
 		return s, nil

@@ -1,15 +1,17 @@
 package slab
 
 import (
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/kmalloc"
 	"allocfuzz/impls/machine"
+	"allocfuzz/impls/page"
 )
 
 // caps is what every variant of the family can do.
 const caps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink |
-	impls.CapDestroy | impls.CapIRQ | impls.CapSMP
+	impls.CapDestroy | impls.CapDebug | impls.CapIRQ | impls.CapSMP
 
 var variants = []*impls.Variant{
 	{
@@ -19,13 +21,42 @@ var variants = []*impls.Variant{
 		Year:     2001,
 		About:    "full, partial and free slabs on lists of their own under one lock",
 		Axes:     []impls.Axis{{Name: "lists", Value: "three"}, {Name: "arrays", Value: "none"}},
+		Rules:    debugcheck.SLAB24,
 		Machines: []machine.Preempt{machine.PreemptNone, machine.PreemptFull, machine.PreemptRT},
 		Sound:    true,
 		Caps:     caps | impls.CapReuseLIFO,
 		Profile:  kmalloc.Profile,
 		New:      with(newThreeLists),
 	},
+	{
+		Name:     "slab-2001-onelist",
+		Row:      "S1a",
+		Year:     2001,
+		About:    "one list of slabs, full before partial before free, and a pointer into it",
+		Axes:     []impls.Axis{{Name: "lists", Value: "one"}, {Name: "arrays", Value: "none"}},
+		Rules:    debugcheck.SLAB24,
+		Machines: []machine.Preempt{machine.PreemptNone, machine.PreemptFull, machine.PreemptRT},
+		Sound:    true,
+		Caps:     caps,
+		Profile:  kmalloc.Profile,
+		New:      with(newOneList),
+	},
+	{
+		Name:  "slab-2001-threelists-percpu",
+		Row:   "S1h",
+		Year:  2001,
+		About: "three lists over a page allocator with a pool of single pages for each CPU",
+		Axes: []impls.Axis{{Name: "lists", Value: "three"}, {Name: "arrays", Value: "none"},
+			{Name: "pages", Value: "per-CPU pools"}},
+		Rules:    debugcheck.SLAB24,
+		Machines: []machine.Preempt{machine.PreemptNone, machine.PreemptFull, machine.PreemptRT},
+		Sound:    true,
+		Caps:     caps | impls.CapReuseLIFO | impls.CapDrain,
+		Profile:  kmalloc.Profile,
+		Racy:     page.Racy(),
+		New:      over(pooled, newThreeLists),
+	},
 }
 
-// Variants returns the variants of the family in order of their source rows.
+// Variants returns the variants of the family the reference first.
 func Variants() []*impls.Variant { return variants }

@@ -1,6 +1,7 @@
 package slub
 
 import (
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
@@ -19,6 +20,7 @@ type Cache struct {
 	minPartial uint64 // slabs on the node's list above which empty ones go back
 	cpuPartial uint64 // slabs that a CPU's store holds
 	dead       bool   // destroyed
+	debug      *debugging
 	node       node
 	cpus       []cpuSlab
 	few        [2]cpuSlab // storage of cpus on a small machine
@@ -26,14 +28,19 @@ type Cache struct {
 
 var _ impls.Cache = (*Cache)(nil)
 
-func newCache(h *heap, spec *impls.CacheSpec) (*Cache, error) {
-	l, err := newLayout(h.m, spec, h.middle)
+// newCache makes a cache of objects that are laid out as the Spec in g says. It may run on
+// a small stack, which little on it keeps small.
+func newCache(h *heap, spec *impls.CacheSpec, g *debugcheck.Layout) (*Cache, error) {
+	l, err := h.newLayout(spec, g)
 	if err != nil {
 		return nil, err
 	}
 	k := &Cache{layout: l, name: spec.Name, heap: h, ghost: &h.ghost, fast: h.fast,
 		partial: h.partial, minPartial: l.minPartial(spec), cpuPartial: l.cpuPartial(h.m, spec)}
-	k.node.init()
+	if g.Flags.Debugs() {
+		k.debug = newDebugging(k, g)
+	}
+	k.node.init(k.debug != nil)
 	if h.m.CPUs <= len(k.few) {
 		k.cpus = k.few[:h.m.CPUs]
 	} else {
@@ -57,7 +64,7 @@ func (k *Cache) cpu(c *machine.Ctx) *cpuSlab { return &k.cpus[c.CPUID()] }
 func (k *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 	a := k.fast.alloc(c, k)
 	if a == 0 {
-		a = k.slowAlloc(c, f)
+		a = k.slowAlloc(c, f, k.size)
 	}
 	if a != 0 && f&impls.FlagZero != 0 {
 		clear(k.heap.m.MemBytes(a, int(k.size)))
@@ -66,10 +73,14 @@ func (k *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 }
 
 // Free is kmem_cache_free: it takes back a live object of this cache. It may be
-// called anywhere. An address outside the arena ends the run.
+// called anywhere. An address outside the arena ends the run, unless checks find it.
 func (k *Cache) Free(c *machine.Ctx, a impls.Addr) {
 	p := k.heap.m.PageOf(a)
 	if p == nil {
+		if k.checked() {
+			k.reporter(c).NotSlab(a)
+			return
+		}
 		c.Die(fault.WildAddress, "cache %s: free of %#x", k.name, a)
 	}
 	if !k.fast.free(c, k, p, a) {
@@ -102,8 +113,7 @@ func (k *Cache) Shrink(c *machine.Ctx) int {
 	flags := k.node.lock.LockIRQSave(c)
 	k.sort(c)
 	k.node.lock.UnlockIRQRestore(c, flags)
-	k.discardEmpty(c)
-	if k.node.nrSlabs.Load(c) != 0 {
+	if k.discardEmpty(c) != 0 {
 		return 1
 	}
 	return 0
@@ -116,8 +126,9 @@ const promoteMax = 32
 // few free objects, fewest first, and then the rest as they were.
 // Holds k.node.lock; interrupts off.
 func (k *Cache) sort(c *machine.Ctx) {
+	list := &k.node.partial
 	var ends [promoteMax + 2]struct{ first, last uint64 }
-	for r, n := k.node.first.Load(c), 0; r != none; n++ {
+	for r, n := list.first.Load(c), 0; r != none; n++ {
 		k.bounded(c, n)
 		p := k.page(c, r)
 		p.Lock.Lock(c)
@@ -133,7 +144,7 @@ func (k *Cache) sort(c *machine.Ctx) {
 		if e := &ends[rank]; e.first == none {
 			e.first, e.last = r, r
 		} else {
-			k.join(c, e.last, r)
+			k.join(c, list, e.last, r)
 			e.last = r
 		}
 		r = next
@@ -141,41 +152,68 @@ func (k *Cache) sort(c *machine.Ctx) {
 	last := uint64(none)
 	for _, e := range ends {
 		if e.first != none {
-			k.join(c, last, e.first)
+			k.join(c, list, last, e.first)
 			last = e.last
 		}
 	}
-	k.join(c, last, none)
+	k.join(c, list, last, none)
 }
 
-// discardEmpty gives back the empty slabs at the front of the node's list.
-func (k *Cache) discardEmpty(c *machine.Ctx) {
-	for more, n := true, 0; more; n++ {
-		more = false
+// discardEmpty gives back the empty slabs at the front of the node's list, and returns
+// how many slabs are counted then. A debug cache stops counting a slab as it leaves the
+// list, and others count by themselves.
+func (k *Cache) discardEmpty(c *machine.Ctx) (slabs uint64) {
+	for n := 0; ; n++ {
 		k.bounded(c, n)
 		flags := k.node.lock.LockIRQSave(c)
-		var p *machine.Page
-		if first := k.node.first.Load(c); first != none {
-			p = k.page(c, first)
-			p.Lock.Lock(c)
-			more = slabInuse.Load(c, p) == 0
-			if more {
-				k.remove(c, p)
-			}
-			p.Lock.Unlock(c)
+		p := k.firstEmpty(c)
+		if k.debug != nil {
+			slabs = k.countDropped(c, p)
 		}
 		k.node.lock.UnlockIRQRestore(c, flags)
-		if more {
+		switch {
+		case p == nil && k.debug == nil:
+			return k.node.nrSlabs.load(c)
+		case p == nil:
+			return slabs
+		case k.debug == nil:
 			k.discard(c, p)
+		default:
+			k.debugDiscard(c, p)
 		}
 	}
 }
 
+// firstEmpty takes the first slab from the partial list if it is empty; nil when it is
+// not. Holds k.node.lock.
+func (k *Cache) firstEmpty(c *machine.Ctx) *machine.Page {
+	first := k.node.partial.first.Load(c)
+	if first == none {
+		return nil
+	}
+	p := k.page(c, first)
+	p.Lock.Lock(c)
+	empty := slabInuse.Load(c, p) == 0
+	if empty {
+		k.remove(c, p)
+	}
+	p.Lock.Unlock(c)
+	if !empty {
+		return nil
+	}
+	return p
+}
+
 // Destroy is kmem_cache_destroy: all pages are given back. impls.ErrBusy when
-// objects are live: the cache is then as usable as before. Nobody else may use
-// the cache meanwhile, and calls to other CPUs must be allowed.
+// objects are live, or a debug cache has a slab that was retired or a free that was
+// refused: the cache is then as usable as before, and a debug cache reports its
+// partial slabs. Nobody else may use the cache meanwhile, and calls to other CPUs
+// must be allowed.
 func (k *Cache) Destroy(c *machine.Ctx) error {
-	if k.Shrink(c) != 0 {
+	if k.Shrink(c) != 0 || k.debug != nil && k.debugPartials(c) != 0 {
+		if k.debug != nil {
+			k.remaining(c)
+		}
 		return impls.ErrBusy
 	}
 	k.dead = true

@@ -14,28 +14,28 @@ var (
 		"read beside the freelist word, which is read again to see whether the two belong together")
 )
 
-// A cpuWord is a word of a CPU's slab. Where every path disables interrupts it is
-// guarded by that, and no access is a point; where a fast path leaves them on it
-// is open, and each is.
-type cpuWord struct {
+// A dualWord is a word that some designs guard and others leave open. Where every
+// path holds the guard (disabled interrupts for a CPU's slab, the list lock for a
+// count) no access is a point; where one does not the word is open, and each is.
+type dualWord struct {
 	guarded machine.GuardedWord
 	open    machine.Word
 	isOpen  bool
 }
 
 // guard makes w a guarded word.
-func (w *cpuWord) guard(f *machine.Field, g machine.Guard, v uint64) {
+func (w *dualWord) guard(f *machine.Field, g machine.Guard, v uint64) {
 	w.guarded.Init(f, g, v)
 }
 
 // leaveOpen makes w an open word.
-func (w *cpuWord) leaveOpen(f *machine.Field, cpu int, v uint64) {
+func (w *dualWord) leaveOpen(f *machine.Field, cpu int, v uint64) {
 	w.open.Init(f, cpu, v)
 	w.isOpen = true
 }
 
 // load reads w. Without a context it is a look at a quiet point.
-func (w *cpuWord) load(c *machine.Ctx) uint64 {
+func (w *dualWord) load(c *machine.Ctx) uint64 {
 	switch {
 	case c == nil && w.isOpen:
 		return w.open.Peek()
@@ -48,12 +48,21 @@ func (w *cpuWord) load(c *machine.Ctx) uint64 {
 }
 
 // store writes w.
-func (w *cpuWord) store(c *machine.Ctx, v uint64) {
+func (w *dualWord) store(c *machine.Ctx, v uint64) {
 	if w.isOpen {
 		w.open.Store(c, v)
 		return
 	}
 	w.guarded.Store(c, v)
+}
+
+// add adds n, modulo 2^64.
+func (w *dualWord) add(c *machine.Ctx, n uint64) {
+	if w.isOpen {
+		w.open.Add(c, n)
+		return
+	}
+	w.guarded.Add(c, n)
 }
 
 // A cpuSlab is what a cache keeps for one CPU (struct kmem_cache_cpu). Only that
@@ -65,15 +74,15 @@ type cpuSlab struct {
 
 	// freelist leads to the first free object; how it does is the fast path's
 	// own. Invariant SLUB1: it holds free objects of page only.
-	freelist cpuWord
+	freelist dualWord
 	// base is the upper part of the addresses on a list with sequence numbers.
 	// Invariant SLUB3: it changes only together with the sequence number.
-	base cpuWord
+	base dualWord
 	// page is the CPU's slab, see ref. Invariant SLUB2: it is frozen and on no list.
-	page cpuWord
+	page dualWord
 	// partial is the first slab of the CPU's store. Invariant SLUB9: its words say
 	// what the list holds.
-	partial cpuWord
+	partial dualWord
 }
 
 // none stands for no page where ref would stand.

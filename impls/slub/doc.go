@@ -1,6 +1,7 @@
 // Package slub holds the allocators of the unqueued design: a cache gives each
 // CPU one slab to allocate from, slabs with free objects wait on one list of the
-// node, and full slabs are on no list at all.
+// node, and full slabs are on no list at all, but in a cache that is debugged with
+// option U: its full slabs are on a second list of the node.
 //
 // A slab is a block of pages. Its bookkeeping is in the words of its page
 // descriptor and in its free objects, each of which holds the address of the
@@ -11,20 +12,28 @@
 //
 //	fastpath.go  how a CPU takes from and gives to its own freelist
 //	partial.go   whether a CPU keeps slabs in store, and how it protects them
+//	debuglock.go which locks a debug cache holds while it takes an object back
 //
 // slowpath.go is what all of them fall back to, slab.go what they do to slabs,
 // cache.go the cache itself; variants.go puts the alternatives together.
+//
+// A cache with debug flags goes ways of its own below the fast paths, which know
+// nothing of debugging: debug.go, with what is checked and written in package
+// debugcheck, to which checker.go is the way; validate.go is what can be asked of
+// the cache. No CPU ever has a slab of it.
 //
 // # Locking order
 //
 //	node.list_lock > slab.lock > zone.lock
 //
-// All are taken with interrupts off. The list lock guards the node's list and
-// its length; the slab lock guards the slab's freelist and counts; disabled
-// interrupts guard what belongs to a CPU. A slab that turns from full to partial,
-// or from partial to empty, does so under both locks, so that a slab is on the
-// node's list exactly when it ought to be; all other frees need the slab lock
-// alone. Pages are asked for with no lock held, and given back so.
+// All are taken with interrupts off. The list lock guards the node's two lists and
+// the length of the partial one; of a debug cache also nr_slabs, and what lies around
+// and in the free objects: red zones, poison, links, sizes and the tracks of frees.
+// The slab lock guards the slab's freelist and counts; disabled interrupts guard what
+// belongs to a CPU. A slab that turns from full to partial, or from partial to empty,
+// does so under both locks, so that a slab is on the node's lists exactly when it
+// ought to be; all other frees need the slab lock alone, but in a debug cache, where
+// every one takes both. Pages are asked for with no lock held, and given back so.
 //
 // # Invariants
 //
@@ -40,9 +49,13 @@
 //	       is on a CPU's freelist.
 //	SLUB5: inuse is the number of objects that are not on the slab's freelist; of
 //	       a CPU's slab it counts those on the CPU's freelist, too.
-//	SLUB6: a slab on the node's list has a free object and is not frozen.
-//	SLUB7: nr_partial is the length of the node's list.
-//	SLUB8: nr_slabs is the number of slabs that exist.
+//	SLUB6: a slab on the partial list has a free object and is not frozen, where
+//	       nothing was damaged: a repair may cut the freelist of a slab that stays.
+//	SLUB7: nr_partial is the length of the partial list.
+//	SLUB8: nr_slabs is the number of slabs that exist. In a debug cache it changes under
+//	       the list lock, together with the lists.
 //	SLUB9: the head of a CPU's partial list says how long the list is, and how
 //	       many free objects its slabs had when they came; all on it are frozen.
+//	SLUB10: whoever holds the list lock of a debug cache sees every object either in
+//	       use or marked free and on its slab's freelist. A retired slab is on no list.
 package slub

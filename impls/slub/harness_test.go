@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
@@ -14,7 +15,8 @@ import (
 
 // A program is what one run does: lines of tasks and handlers in order. A line is
 // "cpu0 a=alloc", "cpu0 free a", "irq0 …", "t1@0 …" (a task that may move),
-// with the verbs alloc, zalloc, atomic, free, shrink, drain, check.
+// with the verbs alloc, zalloc, atomic, free, shrink, drain, validate, check. Every
+// report of a debug check is something wrong.
 type program struct {
 	cfg   machine.Config
 	spec  impls.CacheSpec
@@ -128,6 +130,10 @@ func (w *world) play(c *machine.Ctx, at []int) {
 		c.BeginLine(i, [2]int32{})
 		_, op, _ := strings.Cut(w.prog.lines[i], " ")
 		w.do(c, op)
+		for _, n := range c.Notes() {
+			r := n.(*debugcheck.Report)
+			w.fail("%s: %s: got %#x, want %#x", fault.FalseReport, r.Title, r.Got, r.Want)
+		}
 		next := machine.After
 		if n+1 < len(at) {
 			next = at[n+1]
@@ -156,6 +162,10 @@ func (w *world) do(c *machine.Ctx, op string) {
 		w.cache.Shrink(c)
 	case "drain":
 		w.in.Pages().Drain(c)
+	case "validate":
+		if _, err := w.cache.(impls.Debugger).Validate(c); err != nil {
+			w.fail("validate: %v", err)
+		}
 	case "check":
 		w.check()
 	default:
@@ -346,6 +356,10 @@ func (w *world) checkPlace(b *impls.SlabState) {
 	case len(b.On) == 0:
 		if b.Frozen || len(b.Free) > 0 || len(b.CPUFree) > 0 {
 			w.fail("page %d: %s", b.Page, fault.SlabLost)
+		}
+	case b.On[0].Kind == impls.OnList && b.On[0].List == impls.ListFull:
+		if b.Frozen || len(b.Free) > 0 || len(b.CPUFree) > 0 {
+			w.fail("page %d on the full list: %s", b.Page, fault.ListOrder)
 		}
 	case b.On[0].Kind == impls.OnList:
 		if b.Frozen || len(b.Free) == 0 || len(b.CPUFree) > 0 {

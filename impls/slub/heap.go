@@ -1,6 +1,7 @@
 package slub
 
 import (
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/kmalloc"
 	"allocfuzz/impls/machine"
@@ -11,12 +12,13 @@ import (
 type design struct {
 	fast    fastPath
 	partial partialList
+	locking debugLocking
 	middle  bool // a free object keeps its link near its middle, not in its first word
 }
 
 // new sets the design up on a machine that was just made or reset.
 func (d design) new(m *machine.Machine) impls.Instance {
-	h := &heap{design: d, m: m, pages: page.New(m)}
+	h := &heap{design: d, m: m, pages: page.New(m), boot: impls.BootOf(m, debugcheck.SLUB61)}
 	h.actor = page.NewActor(m)
 	h.ghost.mutex.Init(ghostLock, rankGhost)
 	m.SetPageLayer(h.pages)
@@ -33,6 +35,7 @@ type heap struct {
 	sizes  impls.Allocator // made when first asked for
 	ghost  registry
 	caches []*Cache // natively under ghost.lock
+	boot   impls.Boot
 }
 
 var (
@@ -61,14 +64,31 @@ func (h *heap) Sizes() impls.Allocator {
 // Close does nothing: all is in the machine.
 func (h *heap) Close() {}
 
-// NewCache makes a cache. It fails with impls.ErrInvalid when spec cannot be met
-// and impls.ErrUnsupported when it asks for a constructor or debug flags. It
-// makes no page request. c may be nil where nothing runs yet.
-func (h *heap) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
-	if spec.Ctor || len(spec.Flags) > 0 {
-		return nil, impls.ErrUnsupported
+// describe turns a spec into what layouts are computed from, d, which is zero: its own
+// debug flags with those that the machine's options add.
+func (h *heap) describe(spec *impls.CacheSpec, d *debugcheck.Spec) error {
+	flags, small, err := h.boot.Flags(spec)
+	if err != nil {
+		return err
 	}
-	k, err := newCache(h, &spec)
+	d.Name, d.Size, d.Align, d.Kmalloc = spec.Name, spec.Size, spec.Align, spec.Kmalloc
+	d.First, d.Word, d.End = !h.middle, uint64(h.m.WordBytes()), endMark
+	d.Flags, d.RCU, d.Rules = flags, spec.RCU(), h.boot.Rules
+	if small {
+		*d = debugcheck.DropGrowing(*d, uint64(h.m.PageSize))
+	}
+	return nil
+}
+
+// NewCache makes a cache. It fails with impls.ErrInvalid when spec cannot be met
+// and impls.ErrUnsupported when it asks for a constructor or the alignment of cache
+// lines. It makes no page request. c may be nil where nothing runs yet.
+func (h *heap) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
+	var g debugcheck.Layout
+	if err := h.describe(&spec, &g.Spec); err != nil {
+		return nil, err
+	}
+	k, err := newCache(h, &spec, &g)
 	if err != nil {
 		return nil, err
 	}

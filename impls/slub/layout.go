@@ -3,15 +3,15 @@ package slub
 import (
 	"math/bits"
 
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/machine"
 )
 
 // The bounds of a slab.
 const (
-	orderMax   = 10        // of a slab of one object
-	orderUsual = 3         // of others, unless the spec says otherwise
-	objectsMax = 1<<15 - 1 // the count is a field of 15 bits
+	orderMax   = debugcheck.LastOrder  // of a slab of one object
+	objectsMax = debugcheck.MaxObjects // the count is a field of 15 bits
 )
 
 // A layout is what a cache's objects and slabs look like. It never changes.
@@ -19,45 +19,46 @@ type layout struct {
 	size    uint64 // bytes asked for
 	stride  uint64 // distance of two objects
 	align   uint64
+	pad     uint64 // from the start of a slab to its first object
 	link    uint64 // where a free object keeps the address of the next
 	order   int    // a slab is 1<<order pages
 	objects int    // objects of a slab
 }
 
-// newLayout lays objects out; impls.ErrInvalid when spec cannot be met on m. With
-// middle the link is near the middle of the object, else it is the first word.
-func newLayout(m *machine.Machine, spec *impls.CacheSpec, middle bool) (layout, error) {
-	word := uint64(m.WordBytes())
-	l := layout{size: spec.Size, align: max(spec.Align, word)}
+// newLayout lays objects out as the Spec in g says, and fills g; impls.ErrInvalid when
+// spec cannot be met on the machine.
+func (h *heap) newLayout(spec *impls.CacheSpec, g *debugcheck.Layout) (layout, error) {
 	switch {
-	case spec.Size == 0 || spec.Size > m.Bytes():
-		return l, impls.ErrInvalid
-	case spec.Align&(spec.Align-1) != 0 || spec.Align > uint64(m.PageSize):
-		return l, impls.ErrInvalid
+	case spec.Size == 0 || spec.Size > h.m.Bytes():
+		return layout{}, impls.ErrInvalid
+	case spec.Align&(spec.Align-1) != 0 || spec.Align > uint64(h.m.PageSize):
+		return layout{}, impls.ErrInvalid
 	}
-	padded := (spec.Size + word - 1) &^ (word - 1)
-	l.stride = (padded + l.align - 1) &^ (l.align - 1)
-	if middle {
-		l.link = (padded / 2) &^ (word - 1)
+	if g.Fill() != nil {
+		return layout{}, impls.ErrInvalid
 	}
-	if !l.slabs(m, spec) {
+	l := layout{size: spec.Size, stride: g.Stride, align: g.Align, pad: g.Pad, link: g.Link}
+	if h.middle && !g.Outside && !g.Flags.Debugs() {
+		l.link = g.Inuse / 2 &^ (g.Word - 1) // the middle of whole words, whatever the size
+	}
+	if !l.slabs(h.m, spec, g) {
 		return l, impls.ErrInvalid
 	}
 	return l, nil
 }
 
 // slabs chooses order and number of objects; false when there is no way.
-func (l *layout) slabs(m *machine.Machine, spec *impls.CacheSpec) bool {
+func (l *layout) slabs(m *machine.Machine, spec *impls.CacheSpec, g *debugcheck.Layout) bool {
 	top := min(orderMax, bits.Len(uint(m.Pages))-1)
 	page := uint64(m.PageSize)
 	l.order, l.objects = spec.Order, spec.Objects
 	if l.order < 0 && l.objects > 0 {
-		l.order = orderOf(page, l.stride*uint64(min(l.objects, objectsMax)))
+		l.order = debugcheck.MinOrder(l.stride*uint64(min(l.objects, objectsMax)), page)
 	}
 	if l.order < 0 {
-		l.order = l.usualOrder(m, top)
+		l.order = l.usualOrder(m, g, top)
 	}
-	if l.order > top {
+	if l.order < 0 || l.order > top {
 		return false
 	}
 	fit := page << uint(l.order) / l.stride
@@ -67,28 +68,21 @@ func (l *layout) slabs(m *machine.Machine, spec *impls.CacheSpec) bool {
 	return l.objects > 0 && l.objects <= objectsMax && uint64(l.objects) <= fit
 }
 
-// usualOrder is calculate_order: the lowest order that wastes at most a
-// sixteenth of the slab, else an eighth and so on, and holds enough objects for
-// the number of CPUs; else the order of one object. A slab is at most an eighth
-// of the arena where that is possible.
-func (l *layout) usualOrder(m *machine.Machine, top int) int {
-	page := uint64(m.PageSize)
-	usual := max(0, min(orderUsual, top-3))
-	enough := min(uint64(4*(bits.Len(uint(m.CPUs))+1)), page<<uint(usual)/l.stride)
-	least := orderOf(page, max(enough, 1)*l.stride)
-	for part := uint64(16); part > 1; part /= 2 {
-		for o := least; o <= usual; o++ {
-			if bytes := page << uint(o); bytes%l.stride <= bytes/part {
-				return o
-			}
-		}
+// usualOrder is calculate_order, -1 when there is no order. A debug cache goes by the
+// rules of its checks, the others by the later ones. A slab is at most an eighth of the
+// arena where that is possible.
+func (l *layout) usualOrder(m *machine.Machine, g *debugcheck.Layout, top int) int {
+	rules := debugcheck.SLUB612
+	if g.Flags.Debugs() {
+		rules = g.Rules
 	}
-	return orderOf(page, l.stride)
-}
-
-// orderOf is the lowest order whose pages hold n bytes.
-func orderOf(page, n uint64) int {
-	return bits.Len64((n+page-1)/page - 1)
+	order, _, err := debugcheck.Order(l.stride, rules, debugcheck.Bounds{
+		PageSize: uint64(m.PageSize), CPUs: m.CPUs, TopOrder: top,
+		MaxOrder: max(0, min(debugcheck.UsualOrder, top-3))})
+	if err != nil {
+		return -1
+	}
+	return order
 }
 
 // minPartial is how many slabs a node keeps before it gives empty ones back.
@@ -96,23 +90,13 @@ func (l *layout) minPartial(spec *impls.CacheSpec) uint64 {
 	if spec.MinPartial >= 0 {
 		return uint64(spec.MinPartial)
 	}
-	return uint64(max(5, min(10, (bits.Len64(l.stride)-1)/2)))
+	return uint64(debugcheck.MinPartial(l.stride))
 }
 
-// cpuPartial is how many slabs a CPU's store holds. By default it is as many as
-// hold the objects that the size suggests when they are half full.
+// cpuPartial is how many slabs a CPU's store holds.
 func (l *layout) cpuPartial(m *machine.Machine, spec *impls.CacheSpec) uint64 {
 	if spec.CPUPartial >= 0 {
 		return uint64(spec.CPUPartial)
 	}
-	objects := 120
-	switch {
-	case l.stride >= uint64(m.PageSize):
-		objects = 6
-	case l.stride >= 1024:
-		objects = 24
-	case l.stride >= 256:
-		objects = 52
-	}
-	return uint64((2*objects + l.objects - 1) / l.objects)
+	return uint64(debugcheck.CPUPartial(0, l.stride, uint64(m.PageSize), l.objects))
 }

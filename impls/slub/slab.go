@@ -24,6 +24,8 @@ var (
 
 	nodeFirst = machine.Guarded("node", "first")
 	nodeLast  = machine.Guarded("node", "last")
+	fullFirst = machine.Guarded("node", "full_first")
+	fullLast  = machine.Guarded("node", "full_last")
 	nrPartial = machine.Guarded("node", "nr_partial")
 )
 
@@ -36,36 +38,56 @@ var (
 	// Invariant SLUB5: objects that are not on slabFreelist.
 	slabInuse = machine.PageField(machine.Guarded("slab", "inuse"),
 		machine.RegionBody, machine.ViewSlab, 1)
-	// 1 while the slab belongs to a CPU, as its slab or in its store.
+	// 1 while the slab belongs to a CPU, as its slab or in its store; in a debug cache,
+	// where none does, 1 once a check of it has failed.
 	slabFrozen = machine.PageField(machine.Guarded("slab", "frozen"),
 		machine.RegionBody, machine.ViewSlab, 2)
+	// The number of objects. It is stored where debugging looks for damage.
+	slabObjects = machine.PageField(machine.Guarded("slab", "objects"),
+		machine.RegionBody, machine.ViewSlab, 3)
 )
 
-// The links of a slab on the node's list, guarded by the list lock, see ref.
-// Invariant SLUB6: the slab has a free object and is not frozen.
+// The links of a slab on a list of the node, guarded by the list lock, see ref.
+// Invariant SLUB6, of the partial list: the slab has a free object and is not frozen.
 var (
 	listNext = machine.PageField(machine.Guarded("slab", "list_next"),
 		machine.RegionLinks, machine.ViewList, 0)
 	listPrev = machine.PageField(machine.Guarded("slab", "list_prev"),
 		machine.RegionLinks, machine.ViewList, 1)
+	// 1 on the list of full slabs. Stored in debug caches only, the others have none.
+	listFull = machine.PageField(machine.Guarded("slab", "list_full"),
+		machine.RegionLinks, machine.ViewList, 2)
 )
 
-// A node holds the slabs that belong to no CPU and are not full.
+// A slabList is a list of slabs, guarded by the list lock.
+type slabList struct{ first, last machine.GuardedWord }
+
+// A node holds the slabs that belong to no CPU and are not full. With debug option
+// U it knows the full ones, too.
 type node struct {
-	lock        machine.SpinLock
-	guard       machine.Guard // lock is held
-	first, last machine.GuardedWord
-	nrPartial   machine.GuardedWord // Invariant SLUB7: the length of the list
-	nrSlabs     machine.Word        // Invariant SLUB8: slabs of the cache, wherever they are
+	lock      machine.SpinLock
+	guard     machine.Guard // lock is held
+	partial   slabList
+	full      slabList
+	nrPartial machine.GuardedWord // Invariant SLUB7: the length of the partial list
+	// Invariant SLUB8: slabs of the cache, wherever they are. Anybody counts, except
+	// in a debug cache: there it changes under the list lock, together with the lists.
+	nrSlabs dualWord
 }
 
-func (n *node) init() {
+func (n *node) init(debugged bool) {
 	n.lock.Init(listLock, RankListLock)
 	n.guard = n.lock.Guard()
-	n.first.Init(nodeFirst, n.guard, none)
-	n.last.Init(nodeLast, n.guard, none)
+	n.partial.first.Init(nodeFirst, n.guard, none)
+	n.partial.last.Init(nodeLast, n.guard, none)
+	n.full.first.Init(fullFirst, n.guard, none)
+	n.full.last.Init(fullLast, n.guard, none)
 	n.nrPartial.Init(nrPartial, n.guard, 0)
-	n.nrSlabs.Init(nrSlabs, -1, 0)
+	if debugged {
+		n.nrSlabs.guard(nrSlabs, n.guard, 0)
+	} else {
+		n.nrSlabs.leaveOpen(nrSlabs, -1, 0)
+	}
 }
 
 // page is the page that a list or a CPU means. Somebody who wrote to a descriptor
@@ -87,46 +109,55 @@ func (k *Cache) bounded(c *machine.Ctx, n int) {
 	}
 }
 
-// add puts p on the node's list, in front or at the end.
+// add puts p on the partial list, in front or at the end.
 // Holds k.node.lock and the slab lock of p.
 func (k *Cache) add(c *machine.Ctx, p *machine.Page, front bool) {
-	n := &k.node
-	p.SetView(machine.RegionLinks, machine.ViewList, n.guard)
-	prev, next := n.last.Load(c), uint64(none)
-	if front {
-		prev, next = none, n.first.Load(c)
-	}
-	k.join(c, prev, ref(p))
-	k.join(c, ref(p), next)
-	n.nrPartial.Add(c, 1)
+	k.insert(c, &k.node.partial, p, front)
+	k.node.nrPartial.Add(c, 1)
 }
 
-// remove takes p from the node's list. Holds k.node.lock.
+// remove takes p from the partial list. Holds k.node.lock.
 func (k *Cache) remove(c *machine.Ctx, p *machine.Page) {
-	k.join(c, listPrev.Load(c, p), listNext.Load(c, p))
-	p.SetView(machine.RegionLinks, machine.ViewNone, machine.Guard{})
+	k.unlink(c, &k.node.partial, p)
 	k.node.nrPartial.Add(c, ^uint64(0))
 }
 
-// join makes neighbours of two slabs on the node's list; with none in place of
+// insert puts p on a list of the node, in front or at the end. Holds k.node.lock.
+func (k *Cache) insert(c *machine.Ctx, l *slabList, p *machine.Page, front bool) {
+	p.SetView(machine.RegionLinks, machine.ViewList, k.node.guard)
+	prev, next := l.last.Load(c), uint64(none)
+	if front {
+		prev, next = none, l.first.Load(c)
+	}
+	k.join(c, l, prev, ref(p))
+	k.join(c, l, ref(p), next)
+}
+
+// unlink takes p from the list of the node that it is on. Holds k.node.lock.
+func (k *Cache) unlink(c *machine.Ctx, l *slabList, p *machine.Page) {
+	k.join(c, l, listPrev.Load(c, p), listNext.Load(c, p))
+	p.SetView(machine.RegionLinks, machine.ViewNone, machine.Guard{})
+}
+
+// join makes neighbours of two slabs on a list of the node; with none in place of
 // one the other is an end of the list. Holds k.node.lock.
-func (k *Cache) join(c *machine.Ctx, prev, next uint64) {
+func (k *Cache) join(c *machine.Ctx, l *slabList, prev, next uint64) {
 	if prev != none {
 		listNext.Store(c, k.page(c, prev), next)
 	} else {
-		k.node.first.Store(c, next)
+		l.first.Store(c, next)
 	}
 	if next != none {
 		listPrev.Store(c, k.page(c, next), prev)
 	} else {
-		k.node.last.Store(c, prev)
+		l.last.Store(c, prev)
 	}
 }
 
-// takePartial takes the first slab from the node's list, frozen, and returns its
+// takePartial takes the first slab from the partial list, frozen, and returns its
 // free objects, too; nil when the list is empty. Holds k.node.lock.
 func (k *Cache) takePartial(c *machine.Ctx) (*machine.Page, uint64) {
-	first := k.node.first.Load(c)
+	first := k.node.partial.first.Load(c)
 	if first == none {
 		return nil, 0
 	}
@@ -157,12 +188,17 @@ func (k *Cache) format(c *machine.Ctx, s *cpuSlab, p *machine.Page) {
 	slabFrozen.Store(c, p, 1)
 	p.Lock.Unlock(c)
 	k.ghost.add(c, k, p)
-	k.node.nrSlabs.Add(c, 1)
+	k.node.nrSlabs.add(c, 1)
 }
 
 // discard gives the pages of an empty slab back that is on no list any more.
 func (k *Cache) discard(c *machine.Ctx, p *machine.Page) {
-	k.node.nrSlabs.Add(c, ^uint64(0))
+	k.node.nrSlabs.add(c, ^uint64(0))
+	k.giveBack(c, p)
+}
+
+// giveBack gives the pages of a slab back that nobody counts any more.
+func (k *Cache) giveBack(c *machine.Ctx, p *machine.Page) {
 	k.ghost.remove(c, p)
 	p.Tag = nil
 	c.FreePages(p)

@@ -10,8 +10,11 @@ import (
 // when there is no memory. It trusts nothing that the fast path saw: since then
 // the task may have come to another CPU, and interrupts may have filled the list
 // or brought another slab. The list need not even be empty, since some fast paths
-// also give up on a list that they could not divide.
-func (k *Cache) slowAlloc(c *machine.Ctx, f impls.AllocFlags) uint64 {
+// also give up on a list that they could not divide. size is what was asked for.
+func (k *Cache) slowAlloc(c *machine.Ctx, f impls.AllocFlags, size uint64) uint64 {
+	if k.debug != nil {
+		return k.debugAlloc(c, f, size)
+	}
 	wait := f&impls.FlagAtomic == 0 && c.MayBlock()
 	flags := c.IRQSave()
 	s := k.cpu(c)
@@ -139,6 +142,10 @@ func (k *Cache) deactivate(c *machine.Ctx, s *cpuSlab) {
 
 // slowFree is __slab_free: object a goes back to its slab p.
 func (k *Cache) slowFree(c *machine.Ctx, p *machine.Page, a uint64) {
+	if k.debug != nil {
+		k.debugFree(c, p, a)
+		return
+	}
 	flags := c.IRQSave()
 	p.Lock.Lock(c)
 	full, last := isEnd(slabFreelist.Load(c, p)), slabInuse.Load(c, p) == 1

@@ -5,13 +5,100 @@ import (
 	"allocfuzz/impls/machine"
 )
 
+// rankGhost is below every other rank: it is taken last.
+const rankGhost = 0
+
+var ghostLock = machine.Atomic("slub", "registry")
+
+// A registry is ghost state: the slabs that exist, whatever lists they are on.
+type registry struct {
+	mutex machine.SpinLock
+	slabs []slabNote
+	where []int32 // by page number: place in slabs
+}
+
+// lock keeps threads apart on a native machine. Simulated, one context runs at a
+// time and ghost state is no part of what is tested. Without a context nothing
+// runs yet.
+func (g *registry) lock(c *machine.Ctx) {
+	if c != nil && c.Native() {
+		g.mutex.Lock(c)
+	}
+}
+
+// unlock ends lock.
+func (g *registry) unlock(c *machine.Ctx) {
+	if c != nil && c.Native() {
+		g.mutex.Unlock(c)
+	}
+}
+
+// A slabNote is one slab that exists.
+type slabNote struct {
+	page  *machine.Page
+	cache *Cache
+	free  uint64 // free objects when it came to a CPU's store
+	bad   bool   // retired
+}
+
+// add notes a slab of cache k that was made of the block of p.
+func (g *registry) add(c *machine.Ctx, k *Cache, p *machine.Page) {
+	g.lock(c)
+	for len(g.where) <= p.PFN() {
+		g.where = append(g.where, -1)
+	}
+	g.where[p.PFN()] = int32(len(g.slabs))
+	g.slabs = append(g.slabs, slabNote{page: p, cache: k})
+	g.unlock(c)
+}
+
+// at finds p; nil when it is no slab.
+func (g *registry) at(p *machine.Page) *slabNote {
+	if p.PFN() >= len(g.where) || g.where[p.PFN()] < 0 {
+		return nil
+	}
+	return &g.slabs[g.where[p.PFN()]]
+}
+
+// remove forgets a slab whose pages go back. One that is no slab any more was
+// given back twice: the page layer says so.
+func (g *registry) remove(c *machine.Ctx, p *machine.Page) {
+	g.lock(c)
+	if n := g.at(p); n != nil {
+		last := g.slabs[len(g.slabs)-1]
+		*n = last
+		g.where[last.page.PFN()] = g.where[p.PFN()]
+		g.where[p.PFN()] = -1
+		g.slabs = g.slabs[:len(g.slabs)-1]
+	}
+	g.unlock(c)
+}
+
+// pushed notes the free objects of a slab that comes to a CPU's store.
+func (g *registry) pushed(c *machine.Ctx, p *machine.Page, free uint64) {
+	g.lock(c)
+	if n := g.at(p); n != nil {
+		n.free = free
+	}
+	g.unlock(c)
+}
+
+// retired notes that a slab has failed a check of an allocation.
+func (g *registry) retired(c *machine.Ctx, p *machine.Page) {
+	g.lock(c)
+	if n := g.at(p); n != nil {
+		n.bad = true
+	}
+	g.unlock(c)
+}
+
 // Snapshot fills s from the caches' own structures: slabs from the list that is
 // kept beside them, and where they are from lists and CPUs.
 func (h *heap) Snapshot(s *impls.Snapshot) bool {
 	s.Reset()
 	h.pages.Snapshot(s)
 	for _, k := range h.caches {
-		s.Caches = append(s.Caches, impls.CacheState{Name: k.name, Size: k.size,
+		s.Caches = append(s.Caches, impls.CacheState{Name: k.name, Handle: k, Size: k.size,
 			Stride: k.stride, Align: k.align, LinkOffset: k.link, Dead: k.dead})
 	}
 	for i := range h.ghost.slabs {
@@ -31,16 +118,16 @@ func (n *slabNote) show(s *impls.Snapshot) {
 	p, k := n.page, n.cache
 	b := s.AddSlab()
 	b.Cache, b.Page, b.Order = k.index, p.PFN(), k.order
-	b.Addr, b.First, b.Objects = p.Addr(), p.Addr(), k.objects
+	b.Addr, b.First, b.Objects = p.Addr(), p.Addr()+k.pad, k.objects
 	b.Inuse = int(slabInuse.Peek(p))
-	b.Frozen = slabFrozen.Peek(p) != 0
+	b.Frozen, b.Retired = slabFrozen.Peek(p) != 0, n.bad
 	b.Free, b.FreeEnd = k.walk(b, b.Free, slabFreelist.Peek(p))
 }
 
 // walk follows a freelist of slab b from a on, and appends it to list.
 func (k *Cache) walk(b *impls.SlabState, list []impls.Addr, a uint64) (
 	[]impls.Addr, impls.FreeEnd) {
-	for !isEnd(a) {
+	for !k.ends(a) {
 		if len(list) > b.Objects {
 			return list, impls.EndCycle
 		}
@@ -52,6 +139,15 @@ func (k *Cache) walk(b *impls.SlabState, list []impls.Addr, a uint64) (
 		a = next
 	}
 	return list, impls.EndOK
+}
+
+// ends says whether a link ends a freelist. In a debug cache any but the end mark
+// itself is damage.
+func (k *Cache) ends(a uint64) bool {
+	if k.debug != nil {
+		return a == endMark
+	}
+	return isEnd(a)
 }
 
 // slabAt finds the entry of the slab that a list or a CPU means; nil when there
@@ -86,10 +182,12 @@ func (k *Cache) follow(s *impls.Snapshot, r uint64, at impls.Place,
 	return slabs, objects
 }
 
-// walkNode adds what is on the node's list, and its counters.
+// walkNode adds what is on the node's lists, and its counters.
 func (k *Cache) walkNode(s *impls.Snapshot) {
 	at := impls.Place{Kind: impls.OnList, List: impls.ListPartial}
-	n, _ := k.follow(s, k.node.first.Peek(), at, listNext)
+	n, _ := k.follow(s, k.node.partial.first.Peek(), at, listNext)
+	at.List = impls.ListFull
+	k.follow(s, k.node.full.first.Peek(), at, listNext)
 	slabs := 0
 	for i := range s.Slabs {
 		if s.Slabs[i].Cache == k.index {
@@ -98,7 +196,7 @@ func (k *Cache) walkNode(s *impls.Snapshot) {
 	}
 	s.Counts = append(s.Counts,
 		impls.Count{Name: nrPartial.Name(), Stored: int(k.node.nrPartial.Peek()), Counted: n},
-		impls.Count{Name: nrSlabs.Name(), Stored: int(k.node.nrSlabs.Peek()), Counted: slabs})
+		impls.Count{Name: nrSlabs.Name(), Stored: int(k.node.nrSlabs.load(nil)), Counted: slabs})
 }
 
 // walkCPU adds a CPU's slab with its freelist, and the CPU's store.

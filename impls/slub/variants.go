@@ -1,6 +1,7 @@
 package slub
 
 import (
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/kmalloc"
@@ -10,7 +11,7 @@ import (
 // caps is what every variant of the family can do.
 const caps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink | impls.CapDestroy |
-	impls.CapDrain | impls.CapIRQ | impls.CapSMP
+	impls.CapDrain | impls.CapDebug | impls.CapIRQ | impls.CapSMP
 
 // machines are the kernels of the time: none of them real-time.
 var machines = []machine.Preempt{machine.PreemptNone, machine.PreemptFull}
@@ -23,7 +24,8 @@ var variants = []*impls.Variant{
 		Axes: []impls.Axis{{Name: "fast path", Value: "irq-save"},
 			{Name: "partial list", Value: "node only"}},
 		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
-		New: design{fast: irqSave{}, partial: noPartial{}}.new,
+		Racy: []*machine.Field{allocTrack},
+		New:  design{fast: irqSave{}, partial: noPartial{}, locking: lockedDebug{}}.new,
 	},
 	{
 		Name: "slub-2008-cmpxchg", Row: "S2b", Year: 2008,
@@ -32,8 +34,8 @@ var variants = []*impls.Variant{
 		Axes: []impls.Axis{{Name: "fast path", Value: "cmpxchg"},
 			{Name: "partial list", Value: "node only"}},
 		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
-		Racy: []*machine.Field{objectLink},
-		New:  design{fast: cmpxchgLocal{}, partial: noPartial{}}.new,
+		Racy: []*machine.Field{objectLink, allocTrack},
+		New:  design{fast: cmpxchgLocal{}, partial: noPartial{}, locking: lockedDebug{}}.new,
 	},
 	{
 		Name: "slub-2008-seq", Row: "S2c-S2g", Year: 2008, Sound: true,
@@ -41,8 +43,8 @@ var variants = []*impls.Variant{
 		Axes: []impls.Axis{{Name: "fast path", Value: "cmpxchg with sequence number"},
 			{Name: "partial list", Value: "node only"}},
 		Machines: machines, Caps: caps, Profile: kmalloc.Profile,
-		Racy: []*machine.Field{cpuBase, objectLink},
-		New:  design{fast: cmpxchgSeq{}, partial: noPartial{}}.new,
+		Racy: []*machine.Field{cpuBase, objectLink, allocTrack},
+		New:  design{fast: cmpxchgSeq{}, partial: noPartial{}, locking: lockedDebug{}}.new,
 	},
 	{
 		Name: "slub-2021-partial-irqsave", Row: "S4b", Year: 2021, Sound: true,
@@ -50,7 +52,34 @@ var variants = []*impls.Variant{
 		Axes: []impls.Axis{{Name: "fast path", Value: "irq-save"},
 			{Name: "partial list", Value: "per CPU, irq-save"}},
 		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
-		New: design{fast: irqSave{}, partial: irqSavePartial{}, middle: true}.new,
+		Racy: []*machine.Field{allocTrack},
+		New: design{fast: irqSave{}, partial: irqSavePartial{}, locking: lockedDebug{},
+			middle: true}.new,
+	},
+	{
+		Name: "slub-2022-debug-racy", Row: "S5a", Year: 2022,
+		About: "debug caches mark a freed object under one hold of the list lock and link it " +
+			"under the next",
+		Finds: impls.Finds{
+			Consequence: string(fault.FalseReport) + ": " + debugcheck.TitleLeftRedzone},
+		Axes: []impls.Axis{{Name: "fast path", Value: "irq-save"},
+			{Name: "partial list", Value: "per CPU, irq-save"},
+			{Name: "debug locking", Value: "marked, then linked"}},
+		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
+		Racy: []*machine.Field{allocTrack},
+		New: design{fast: irqSave{}, partial: irqSavePartial{}, locking: racyDebug{},
+			middle: true}.new,
+	},
+	{
+		Name: "slub-2022-debug-locked", Row: "S5b", Year: 2022, Sound: true,
+		About: "debug caches hold the list lock from the check of a freed object to its link",
+		Axes: []impls.Axis{{Name: "fast path", Value: "irq-save"},
+			{Name: "partial list", Value: "per CPU, irq-save"},
+			{Name: "debug locking", Value: "list lock throughout"}},
+		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
+		Racy: []*machine.Field{allocTrack},
+		New: design{fast: irqSave{}, partial: irqSavePartial{}, locking: lockedDebug{},
+			middle: true}.new,
 	},
 }
 
