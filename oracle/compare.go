@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 )
@@ -15,7 +16,9 @@ import (
 // memory (page use differs by design), does not support an operation that binds or
 // frees, turns a cache down, or answers realloc to nothing in its own way. While
 // they are in step every outcome must be the same, a skipped operation too. Then
-// they are apart, and only what both did is compared.
+// they are apart, and only what both did is compared. A misuse that one side skips, and
+// any debug report, parts them, too: what follows is the business of each side's rules,
+// but a report on both sides at once must be about the same.
 type Comparison struct {
 	subjects []*impls.Variant
 	apart    []bool // from the start: a declared cache could not be made
@@ -27,15 +30,69 @@ type Comparison struct {
 type outcome struct {
 	op    int32
 	out   impls.Outcome
-	parts bool // the other side need not do this, and then they are apart
-	ways  bool // what it leads to is each side's own, whatever the outcome
+	parts bool               // the other side need not do this, and then they are apart
+	ways  bool               // what it leads to is each side's own, whatever the outcome
+	said  *debugcheck.Report // the first report, nil for none
+	again bool               // a free of what is not there, or not in that cache
+}
+
+// A sense is what a debug report is about, in the words of all allocators.
+type sense uint8
+
+// The senses that the rules of all allocators agree on.
+const (
+	twice   sense = iota + 1 // an object was freed that is free
+	foreign                  // an object was freed to a cache that it is not from
+)
+
+// senses tells what titles are about. The red zones of SLAB 2.4 do not tell a second
+// free from damage beside the object: its title is not among them.
+var senses = map[string]sense{
+	debugcheck.TitleAlreadyFree: twice, debugcheck.TitleSlabDouble: twice,
+	debugcheck.TitleSlabOnChain: twice, debugcheck.TitleWrongCache: foreign,
+}
+
+// sameLayout says whether two reports are about objects of SLUB that lie alike, and so are
+// found alike: the older designs keep the link at the first word.
+func sameLayout(a, b *debugcheck.Layout) bool {
+	return a != nil && b != nil && !a.Rules.SLAB() && a.Rules != debugcheck.Guard &&
+		a.Link == b.Link && a.Stride == b.Stride
+}
+
+// clash says whether two reports of one operation cannot both be right: under the same
+// rules of SLUB, which find the same objects, they have the same title, and whatever
+// the rules a free that must not be is called what it is.
+func clash(a, b *outcome) bool {
+	switch {
+	case a.said == nil || b.said == nil:
+		return false
+	case a.said.Rules == b.said.Rules && sameLayout(a.said.Layout, b.said.Layout):
+		return a.said.Title != b.said.Title
+	case !a.again:
+		return false
+	}
+	x, y := senses[a.said.Title], senses[b.said.Title]
+	return x != 0 && y != 0 && x != y
 }
 
 // outcomeOf takes from an event what is compared.
 func outcomeOf(ev *impls.Event) outcome {
 	o := outcome{op: ev.Op, out: ev.Outcome}
+	if len(ev.Reports) > 0 {
+		o.said = ev.Reports[0]
+	}
+	if ev.Code.Misuses() {
+		o.parts = ev.Outcome != impls.OK // what each side's rules leave open is skipped
+		o.again = ev.Code == impls.OpFreeAgain || ev.Code == impls.OpFreeWrong
+		o.ways = ev.Size == 0 && o.said == nil // a free, or damage to a field
+		return o
+	}
 	switch ev.Code {
 	case impls.OpUsable, impls.OpShrink, impls.OpDrain: // bind and free nothing
+	case impls.OpValidate: // refused without debug flags, which a guard has unasked
+		if o.out == impls.Refused {
+			o.out = impls.Unsupported
+		}
 	case impls.OpCreate:
 		o.parts = ev.Outcome != impls.OK
 	case impls.OpRealloc:
@@ -104,6 +161,11 @@ func (c *Comparison) differs(n int) (Difference, bool) {
 				a.op), true
 		}
 		differ := a.out != b.out
+		if !apart && clash(&a, &b) {
+			return c.difference(n, b.op, "report %q, on %s %q", b.said.Title,
+				c.subjects[0].Name, a.said.Title), true
+		}
+		apart = apart || a.said != nil || b.said != nil
 		apart = apart || a.ways || differ && (a.parts || b.parts)
 		if out := leftOut(a.out) || leftOut(b.out); out && (apart || unsupported(a, b)) {
 			c.LeftOut++

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
@@ -101,6 +102,21 @@ func TestComparisonApart(t *testing.T) {
 		}
 		if ds := c.Differences(); (len(ds) == 0) != row.apart {
 			t.Errorf("%s %s and %s: %+v, want apart %v", row.code, row.a, row.b, ds, row.apart)
+		}
+	}
+}
+
+// TestComparisonValidate: who has no debug flags refuses to validate, and that is no
+// difference; that it failed is one.
+func TestComparisonValidate(t *testing.T) {
+	for out, want := range map[impls.Outcome]int{impls.Refused: 0, impls.OK: 0, impls.Died: 1} {
+		var c oracle.Comparison
+		for _, o := range []impls.Outcome{impls.OK, out} {
+			c.Add(&impls.Variant{Name: "v"}, []impls.Event{{Code: impls.OpValidate, Outcome: o},
+				{Op: 1}}, false)
+		}
+		if ds := c.Differences(); len(ds) != want {
+			t.Errorf("ok and %s: %+v", out, ds)
 		}
 	}
 }
@@ -308,6 +324,102 @@ func TestComparisonWays(t *testing.T) {
 			var c oracle.Comparison
 			c.Add(&impls.Variant{Name: "a"}, []impls.Event{row.first, {Op: 1}}, false)
 			c.Add(&impls.Variant{Name: "b"}, []impls.Event{done,
+				{Op: 1, Outcome: impls.Skipped}}, false)
+			if ds := c.Differences(); len(ds) > 0 != row.differ {
+				t.Errorf("differences %+v, want one: %v", ds, row.differ)
+			}
+		})
+	}
+}
+
+// TestComparisonReports: two sides may find different things, each by its rules; that both
+// find the same operation wrong, and call it two things that cannot both be, is a difference.
+// After a report they are apart: a skipped operation behind it is none.
+func TestComparisonReports(t *testing.T) {
+	const s61, s612, s24, s26 = debugcheck.SLUB61, debugcheck.SLUB612, debugcheck.SLAB24,
+		debugcheck.SLAB26
+	said := func(code impls.Code, r debugcheck.Rules, title string) impls.Event {
+		ev := impls.Event{Code: code, Size: 8}
+		if title != "" {
+			l := &debugcheck.Layout{Spec: debugcheck.Spec{Rules: r}, Link: 72, Stride: 96}
+			ev.Reports = []*debugcheck.Report{{Rules: r, Title: title, Layout: l}}
+		}
+		return ev
+	}
+	elsewhere := said(impls.OpFree, s61, debugcheck.TitleRightRedzone)
+	elsewhere.Reports[0].Layout.Link = 0
+	const again, wrong, free = impls.OpFreeAgain, impls.OpFreeWrong, impls.OpFree
+	for _, row := range []struct {
+		name   string
+		a, b   impls.Event
+		differ bool
+	}{
+		{"the same", said(free, s61, debugcheck.TitleLeftRedzone),
+			said(free, s61, debugcheck.TitleLeftRedzone), false},
+		{"two titles of the same rules", said(free, s61, debugcheck.TitleLeftRedzone),
+			said(free, s61, debugcheck.TitleRightRedzone), true},
+		{"two titles of two layouts", said(free, s61, debugcheck.TitleLeftRedzone), elsewhere,
+			false},
+		{"two titles of two rules", said(free, s61, debugcheck.TitleObjectPadding),
+			said(free, s612, debugcheck.TitleRightRedzone), false},
+		{"two titles of SLAB", said(free, s26, debugcheck.TitleSlabPoison),
+			said(free, s26, debugcheck.TitleSlabOutside), false},
+		{"two titles of a guard", said(free, debugcheck.Guard, debugcheck.TitleLeftRedzone),
+			said(free, debugcheck.Guard, debugcheck.TitleRightRedzone), false},
+		{"one side only", said(free, s61, debugcheck.TitleLeftRedzone), said(free, s61, ""), false},
+		{"the other side only", said(free, s61, ""), said(free, s61, debugcheck.TitleLeftRedzone),
+			false},
+		{"twice, and foreign", said(again, s61, debugcheck.TitleAlreadyFree),
+			said(again, s26, debugcheck.TitleWrongCache), true},
+		{"foreign, and twice", said(wrong, s61, debugcheck.TitleWrongCache),
+			said(wrong, s26, debugcheck.TitleSlabOnChain), true},
+		{"twice, in two words", said(again, s61, debugcheck.TitleAlreadyFree),
+			said(again, s26, debugcheck.TitleSlabDouble), false},
+		{"twice, or damage", said(again, s61, debugcheck.TitleAlreadyFree),
+			said(again, s24, debugcheck.TitleSlabEither), false},
+		{"of a free that may be", said(free, s61, debugcheck.TitleAlreadyFree),
+			said(free, s26, debugcheck.TitleWrongCache), false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			a, b := &impls.Variant{Name: "a"}, &impls.Variant{Name: "b"}
+			var c oracle.Comparison
+			c.Add(a, []impls.Event{row.a, {Op: 1}}, false)
+			c.Add(b, []impls.Event{row.b, {Op: 1, Outcome: impls.Skipped}}, false)
+			ds := c.Differences()
+			if len(ds) > 0 != row.differ || row.differ && (ds[0].Subject != b ||
+				ds[0].Fault.Where.Line != 0) {
+				t.Errorf("differences %+v, want one at line 0: %v", ds, row.differ)
+			}
+			c.Reset()
+			c.Add(a, []impls.Event{row.a}, true)
+			c.Add(b, []impls.Event{row.b}, false)
+			if ds := c.Differences(); len(ds) > 0 {
+				t.Errorf("apart from the start: differences %+v", ds)
+			}
+		})
+	}
+}
+
+// TestComparisonMisuse: a misuse that one side skips parts the two, and so does what is done
+// without a word and leads to something else on each side: a free, or damage to a field.
+func TestComparisonMisuse(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		a, b   impls.Event
+		differ bool // a skipped operation behind it is a difference
+	}{
+		{"bytes", impls.Event{Code: impls.OpOverrun, Size: 1},
+			impls.Event{Code: impls.OpOverrun, Size: 1}, true},
+		{"a field", impls.Event{Code: impls.OpFlip}, impls.Event{Code: impls.OpFlip}, false},
+		{"a free", impls.Event{Code: impls.OpFreeWrong}, impls.Event{Code: impls.OpFreeWrong},
+			false},
+		{"skipped on one side", impls.Event{Code: impls.OpOverrun, Size: 1},
+			impls.Event{Code: impls.OpOverrun, Outcome: impls.Skipped}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var c oracle.Comparison
+			c.Add(&impls.Variant{Name: "a"}, []impls.Event{row.a, {Op: 1}}, false)
+			c.Add(&impls.Variant{Name: "b"}, []impls.Event{row.b,
 				{Op: 1, Outcome: impls.Skipped}}, false)
 			if ds := c.Differences(); len(ds) > 0 != row.differ {
 				t.Errorf("differences %+v, want one: %v", ds, row.differ)

@@ -1,9 +1,11 @@
 package oracle
 
 import (
+	"errors"
 	"fmt"
 
 	"allocfuzz/corpus/prog"
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/machine"
 )
@@ -20,6 +22,7 @@ type Compiled struct {
 	Slots  []string // names of the slots of objects
 	Stores []string // names of the slots of caches
 	ops    int      // operations counted with repeats, saturating
+	pages  bool     // some line asks for pages
 }
 
 // A Line is one operation of a compiled program.
@@ -131,6 +134,9 @@ func (k *compiler) machine() error {
 	m := k.p.Prog.Machine.Resolve()
 	k.p.Config = machine.Config{CPUs: m.CPUs, Pages: m.Pages, PageSize: m.PageSize, Word: m.Word,
 		Base: m.Base, SeqBits: m.SeqBits, Seq0: m.Seq0, Preempt: machine.Preempt(m.Preempt)}
+	if err := k.boot(&m); err != nil {
+		return err
+	}
 	if m.TSO {
 		return fmt.Errorf("%s: tso=on: store buffers are not built yet; remove it", k.p.Prog.File)
 	}
@@ -138,6 +144,32 @@ func (k *compiler) machine() error {
 		return fmt.Errorf("%s: machine: %w", k.p.Prog.File, err)
 	}
 	return nil
+}
+
+// boot takes the boot parameters over. Their syntax is the debug library's: a fault in
+// them is reported here, at its character.
+func (k *compiler) boot(m *prog.Machine) error {
+	if m.Rules != prog.RulesOwn {
+		k.p.Config.Rules = m.Rules.String()
+	}
+	if m.Debug == "" {
+		return nil
+	}
+	_, err := debugcheck.ParseOptions(m.Debug)
+	if err == nil {
+		k.p.Config.Debug = m.Debug
+		return nil
+	}
+	p := k.p.Prog
+	at := &prog.Error{File: p.File, Pos: p.DebugAt, Msg: "machine: debug: " + err.Error()}
+	var bad *debugcheck.OptionError
+	if errors.As(err, &bad) {
+		at.Msg = "machine: debug: " + bad.Msg + "; expected " + bad.Want
+		if p.DebugAt.Line > 0 {
+			at.Pos.Col += bad.Col - 1
+		}
+	}
+	return at
 }
 
 func spec(name string, s *prog.CacheSpec) impls.CacheSpec {
@@ -197,6 +229,7 @@ func (k *compiler) line(l *prog.Line, path []int, owner int) node {
 		}
 	} else {
 		at.Op, at.Foreign = k.op(l)
+		k.p.pages = k.p.pages || at.Op.Code == impls.OpPages && !at.Foreign
 		if len(l.Results) > 1 {
 			for _, name := range l.Results {
 				at.binds = append(at.binds, k.slot(name))
@@ -231,7 +264,11 @@ var codes = map[prog.Verb]impls.Code{
 	prog.Usable: impls.OpUsable, prog.FreeSized: impls.OpFreeSized, prog.Pages: impls.OpPages,
 	prog.PagesFree: impls.OpPagesFree, prog.Create: impls.OpCreate, prog.Destroy: impls.OpDestroy,
 	prog.Shrink: impls.OpShrink, prog.Drain: impls.OpDrain, prog.Fill: impls.OpFill,
-	prog.Verify: impls.OpVerify,
+	prog.Verify: impls.OpVerify, prog.ValidateCache: impls.OpValidate,
+	prog.Overrun: impls.OpOverrun, prog.Underrun: impls.OpUnderrun,
+	prog.WriteFreed: impls.OpWriteFreed, prog.FreeAgain: impls.OpFreeAgain,
+	prog.FreeInside: impls.OpFreeInside, prog.FreeForeign: impls.OpFreeForeign,
+	prog.FreeWrong: impls.OpFreeWrong, prog.Flip: impls.OpFlip,
 }
 
 // op turns one line into an operation; foreign when the contract has none.
@@ -266,6 +303,9 @@ func (k *compiler) op(l *prog.Line) (op impls.Op, foreign bool) {
 		op.Arg, op.Size = l.Nums[0], l.Nums[1]
 	case l.Verb == prog.Memalign:
 		op.Arg, op.Size = l.Nums[0], l.Nums[1]
+	case l.Verb == prog.Flip:
+		op.Region, ok = debugcheck.ParseRegion(l.Region)
+		op.Size, op.Arg = l.Num("byte", 0), l.Num("bits", 1)
 	case len(l.Nums) > 0:
 		op.Size = l.Nums[0]
 	}

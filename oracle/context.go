@@ -20,6 +20,7 @@ type ctxRun struct {
 	task    *machine.Ctx
 	handler machine.Handler
 	op      *impls.Op // that waits for a name
+	stuck   bool      // the cache to be destroyed holds on to something for good
 }
 
 // ctx returns context n, made once and kept.
@@ -88,11 +89,23 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	}
 	r.pattern++
 	op.Pattern = r.pattern
-	if !r.exec.Begin(c, op, &x.ev, &x.step) {
-		r.judge.event(&x.ev)
-		r.note(&x.ev)
-	} else {
+	r.creates(op)
+	x.stuck = op.Code == impls.OpDestroy && r.shadowed &&
+		r.shadow.Stuck(r.exec.Cache(int(op.Cache)))
+	switch {
+	case r.shadowed && r.blocks(op):
+		r.exec.Skip(c, op, &x.ev)
+		r.skipped(&x.ev, skipDamaged)
+		r.answered(r.note(&x.ev), &x.ev)
+	case r.exec.Begin(c, op, &x.ev, &x.step):
 		x.call(c, op)
+	default:
+		if x.ev.Code.Misuses() && x.ev.Outcome == impls.Skipped {
+			r.skipped(&x.ev, r.whySkipped())
+		}
+		r.judge.event(&x.ev)
+		r.checked(&x.ev)
+		r.answered(r.note(&x.ev), &x.ev)
 	}
 	if r.deep {
 		r.between(c, &x.ev)
@@ -104,40 +117,49 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 // begins, anything else when it has ended.
 func (x *ctxRun) call(c *machine.Ctx, op *impls.Op) {
 	r := x.r
-	frees := play.Frees(op.Code)
+	frees, at := play.Frees(op.Code), -1
 	var old play.Slot
 	switch {
 	case frees:
 		r.judge.event(&x.ev)
-		r.note(&x.ev)
+		at = r.note(&x.ev)
 	case op.Code == impls.OpRealloc:
 		old = r.exec.Slot(int(op.Slot))
 		r.judge.vacate(old.Addr, old.Size)
 	default:
 		r.judge.begins(&x.ev)
+		if x.stuck {
+			x.ev.Size++ // an object that the program has no more
+		}
+	}
+	if r.shadowed {
+		r.shadow.Begin(&x.ev)
 	}
 	r.exec.Call(c, &x.step)
 	r.exec.End(c, &x.step)
-	if frees {
-		return
-	}
 	r.judge.ctx = c
-	r.judge.event(&x.ev)
-	if op.Code == impls.OpRealloc && x.ev.Outcome == impls.NoMem {
-		r.judge.revive(old.Addr, old.Size)
+	r.checked(&x.ev)
+	if !frees {
+		r.judge.event(&x.ev)
+		if op.Code == impls.OpRealloc && r.keptOld(&x.ev) {
+			r.judge.revive(old.Addr, old.Size)
+		}
+		at = r.note(&x.ev)
 	}
-	r.note(&x.ev)
+	r.answered(at, &x.ev)
 }
 
 // foreign notes a line that the contract has no operation for.
 func (r *Runner) foreign(ctx, pos int) {
 	r.res.Counts.Operations++
-	r.note(&impls.Event{Op: int32(pos), Ctx: uint8(ctx),
-		Outcome: impls.Unsupported, Cache: -1, Slot: -1, Bad: -1})
+	ev := &impls.Event{Op: int32(pos), Ctx: uint8(ctx), Outcome: impls.Unsupported, Cache: -1,
+		Slot: -1, Bad: -1}
+	r.answered(r.note(ev), ev)
 }
 
-// note adds an event to the transcript.
-func (r *Runner) note(ev *impls.Event) {
+// note adds an event to the transcript and returns its place there, -1 when none is
+// kept. What it lacks of a free is added by answered.
+func (r *Runner) note(ev *impls.Event) int {
 	switch ev.Outcome {
 	case impls.Unsupported:
 		r.res.Counts.Unsupported++
@@ -150,13 +172,28 @@ func (r *Runner) note(ev *impls.Event) {
 	if r.opt.Twice {
 		r.fold(ev)
 	}
+	if !r.keep {
+		return -1
+	}
+	e := *ev
+	e.Seq = uint64(len(r.res.Events) + 1)
+	r.res.Events = append(r.res.Events, e)
+	return len(r.res.Events) - 1
+}
+
+// answered adds the reports of an operation that is over to the event at a place of
+// the transcript, and holds it against what a stream states.
+func (r *Runner) answered(at int, ev *impls.Event) {
+	if at >= 0 && len(ev.Reports) > 0 {
+		r.res.Events[at].Reports = ev.Reports
+	}
+	for _, p := range ev.Reports {
+		for _, b := range []byte(p.Title) {
+			r.print = (r.print ^ uint64(b)) * 1099511628211
+		}
+	}
 	if r.stated != nil {
 		r.stated.event(&r.res, &r.lines[int(ev.Op)-r.base], ev)
-	}
-	if r.keep {
-		e := *ev
-		e.Seq = uint64(len(r.res.Events) + 1)
-		r.res.Events = append(r.res.Events, e)
 	}
 }
 

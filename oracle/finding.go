@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"sort"
+	"strconv"
 	"strings"
 
 	"allocfuzz/corpus/prog"
@@ -133,11 +134,8 @@ func (st *stated) event(r *Result, l *Line, ev *impls.Event) {
 	op := &l.Op
 	lacks := ev.Outcome == impls.Unsupported || ev.Outcome == impls.Skipped &&
 		(marked(st.slots, op.Slot) || marked(st.stores, op.Cache))
-	for i := range l.Src.Expect {
-		x := &l.Src.Expect[i]
-		if x.Subject == "" || x.Subject == r.Subject.Name || x.Subject == r.Subject.Alias {
-			r.state(l.Src, x, ev, lacks)
-		}
+	if x := stating(l.Src, r.Subject); x != nil {
+		r.state(l.Src, x, ev, lacks)
 	}
 	if play.Frees(op.Code) {
 		mark(&st.slots, op.Slot, false)
@@ -162,12 +160,24 @@ func (r *Result) state(l *prog.Line, x *prog.Expect, ev *impls.Event, lacks bool
 		return
 	}
 	r.Counts.Checked[fault.Difference]++
-	if x.Outcome.String() != ev.Outcome.String() && len(r.Faults) < faultsMax {
-		r.Faults = append(r.Faults, fault.Fault{Title: fault.OutcomesDiffer,
-			Detail: "line " + itoa(l.Pos.Line) + " states " + x.Outcome.String() + " and got " +
-				ev.Outcome.String(),
-			Where: fault.Where{Line: int(ev.Op), CPU: int(ev.CPU)}})
+	states := x.Outcome.String()
+	if x.Outcome == prog.Report {
+		states += " " + strconv.Quote(x.Report)
 	}
+	if got := answer(ev); states != got && len(r.Faults) < faultsMax {
+		r.Faults = append(r.Faults, fault.Fault{Title: fault.OutcomesDiffer,
+			Detail: "line " + itoa(l.Pos.Line) + " states " + states + " and got " + got,
+			Where:  fault.Where{Line: int(ev.Op), CPU: int(ev.CPU)}})
+	}
+}
+
+// answer is the outcome of an operation as programs state it: the title of the first
+// report where there was one.
+func answer(ev *impls.Event) string {
+	if len(ev.Reports) > 0 {
+		return "report " + strconv.Quote(ev.Reports[0].Title)
+	}
+	return ev.Outcome.String()
 }
 
 // SortFindings orders findings by identity, the first of each kept.
@@ -190,3 +200,5 @@ func titlesOf(ts []fault.Title) string {
 	}
 	return strings.Join(s, "; ")
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -228,6 +228,11 @@ func (r *Runner) state() {
 		return
 	}
 	o.State = []string{fmt.Sprintf("pages: %d, free %d", s.PagesTotal, s.PagesFree)}
+	for _, p := range s.Pools {
+		if len(p.Pages) > 0 {
+			o.State = append(o.State, fmt.Sprintf("pool of CPU %d: pages %v", p.CPU, p.Pages))
+		}
+	}
 	for i := range s.Slabs {
 		r.slabState(&s, &s.Slabs[i])
 	}
@@ -295,7 +300,7 @@ type objectState struct {
 }
 
 func (r *Runner) object(b *impls.SlabState, a impls.Addr) objectState {
-	o := objectState{live: r.judge.live.has(a)}
+	o := objectState{live: r.judge.live.Has(a)}
 	if o.live {
 		o.names = r.names(a)
 	}

@@ -6,15 +6,17 @@ import (
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
+	"allocfuzz/oracle/live"
 )
 
 // judge is the obviously right allocator: it knows which bytes are live and
 // nothing else. It holds every event against that (checks 1 and 2).
 type judge struct {
-	live    granules
+	live    live.Bytes
 	mem     impls.Memory
 	align   uint64 // of every address
 	arena   bool   // the subject lives in the machine's arena
+	base    uint64 // of the arena
 	checks  Checks
 	faults  []fault.Fault
 	at      []int        // events that were noted when each was raised
@@ -37,7 +39,7 @@ func (j *judge) reset(mem impls.Memory, align uint64, shift uint, checks Checks)
 		align = 1
 	}
 	j.mem, j.align, j.checks = mem, align, checks
-	j.live.reset(shift)
+	j.live.Reset(shift)
 	j.faults, j.at, j.now = j.faults[:0], j.at[:0], 0
 	j.objects, j.bytes, j.judged = 0, 0, [2]uint64{}
 	j.arena = false
@@ -137,6 +139,10 @@ func (j *judge) allocated(ev *impls.Event) {
 		*j.cacheCount(ev.Cache)++
 	}
 	j.place(ev)
+	if off := ev.Addr - j.base; ev.Code == impls.OpPages && j.arena && off&(ev.Size-1) != 0 {
+		j.fault(fault.Misaligned, "%d bytes of pages at %#x, %d from the start of the arena",
+			ev.Size, ev.Addr, off)
+	}
 	if ev.Bad >= 0 {
 		j.judged[1]++
 		j.fault(fault.NotZeroed, "byte %d of %d at %#x", ev.Bad, ev.Size, ev.Addr)
@@ -157,14 +163,14 @@ func (j *judge) place(ev *impls.Event) {
 		j.fault(fault.OutsideArena, "%#x, %d bytes", ev.Addr, ev.Size)
 		return
 	}
-	if at, clash := j.live.set(ev.Addr, size); clash {
-		if at == ev.Addr && j.live.starts(at) {
+	if at, clash := j.live.Add(ev.Addr, size); clash {
+		if at == ev.Addr && j.live.Starts(at) {
 			j.fault(fault.TwiceOut, "%#x, %d bytes", ev.Addr, ev.Size)
 		} else {
 			j.fault(fault.Overlap, "%#x, %d bytes, live from %#x", ev.Addr, ev.Size, at)
 		}
 	}
-	j.live.start(ev.Addr)
+	j.live.Start(ev.Addr)
 	j.objects++
 	j.bytes += size
 }
@@ -184,7 +190,7 @@ func (j *judge) vacate(a impls.Addr, n uint64) {
 	if n = j.extent(a, n); n == 0 {
 		return
 	}
-	j.live.clear(a, n)
+	j.live.Remove(a, n)
 	j.objects--
 	j.bytes -= n
 }
@@ -231,12 +237,31 @@ func (j *judge) revive(a impls.Addr, n uint64) {
 	if n = j.extent(a, n); n == 0 {
 		return
 	}
-	if at, clash := j.live.set(a, n); clash {
+	if at, clash := j.live.Add(a, n); clash {
 		j.fault(fault.Overlap, "%#x, %d bytes kept by a refused realloc, live from %#x", a, n, at)
 	}
-	j.live.start(a)
+	j.live.Start(a)
 	j.objects++
 	j.bytes += n
+}
+
+// minAlign is the alignment that the subject promises for every address: at most a
+// word where it lives on the machine.
+func (r *Runner) minAlign() uint64 {
+	if r.m.PageLayer() == nil {
+		return max(r.v.Profile.MinAlign, 1)
+	}
+	return min(max(r.v.Profile.MinAlign, 1), uint64(r.m.WordBytes()))
+}
+
+// granule is the shift of the judge's unit of memory: the alignment of every
+// address, at most 8 bytes.
+func granule(align uint64) uint {
+	shift := uint(0)
+	for shift < 3 && uint64(2)<<shift <= align {
+		shift++
+	}
+	return shift
 }
 
 // Checks is a set of rules that are applied.

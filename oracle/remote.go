@@ -17,7 +17,8 @@ func (r *Runner) playRemote() {
 	if r.opt.Chooser != nil {
 		panic("allocfuzz: a schedule for a remote subject")
 	}
-	s := sent{batch: impls.Batch{Caches: r.p.Caches, Slots: len(r.p.Slots)}}
+	s := sent{batch: impls.Batch{Caches: r.p.Caches, Slots: len(r.p.Slots),
+		Debug: r.p.Config.Debug, Rules: r.p.Config.Rules}}
 	if len(r.p.Ctxs) > 0 {
 		s.flatten(r, r.p.Ctxs[0].Code)
 	}
@@ -111,7 +112,7 @@ func (r *Runner) judgeTranscript(t *impls.Transcript, s *sent) {
 	r.keep = !r.opt.Discard
 	r.judge.reset(anywhere{}, r.v.Profile.MinAlign, 0, r.opt.Checks)
 	r.judge.first = nil
-	sizes := map[impls.Addr]uint64{}
+	sizes, misused := map[impls.Addr]uint64{}, false
 	for i := range t.Events {
 		ev := t.Events[i]
 		s.skip(r, int(ev.Op))
@@ -127,7 +128,11 @@ func (r *Runner) judgeTranscript(t *impls.Transcript, s *sent) {
 			sizes[ev.Addr] = ev.Size
 		}
 		r.res.Counts.Operations++
-		r.note(&ev)
+		misused = misused || ev.Code.Misuses() && ev.Outcome == impls.OK
+		if !misused { // what a misuse leads to is the remote side's own
+			r.checked(&ev)
+		}
+		r.answered(r.note(&ev), &ev)
 	}
 	if t.Death != "" {
 		r.judge.where = fault.Where{Line: s.line(t.Last), CPU: -1}

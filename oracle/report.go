@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"allocfuzz/corpus/prog"
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/oracle/sched"
@@ -20,8 +21,10 @@ type Report struct {
 	Program *prog.Program // with the schedule that shows it, as its only block
 	Hash    uint64
 	History []Step
-	State   []string // the subject when the fault was raised, one line each
-	Command string   // that repeats it
+	named   func(line int) string // an operation of the program
+	State   []string              // the subject when the fault was raised, one line each
+	Debug   []*debugcheck.Report  // of the run, in order, the first few
+	Command string                // that repeats it
 }
 
 // A Step is one operation of a history beside what the model says of it, or a
@@ -73,12 +76,13 @@ func (r *Runner) Explain(p *Compiled, v *impls.Variant, s *prog.Sched, opt Optio
 	out.Program = &copied
 	if repeats {
 		out.history(p, res, &r.judge)
+		out.debug(p, res)
 	}
 	return out, nil
 }
 
 func outcomeText(ev *impls.Event) string {
-	s := ev.Outcome.String()
+	s := answer(ev)
 	switch {
 	case ev.Outcome != impls.OK:
 	case ev.Code == impls.OpUsable:
@@ -116,11 +120,36 @@ func (o *Report) Text(w io.Writer) error {
 			b.WriteString("  " + l + "\n")
 		}
 	}
+	for _, d := range o.Debug {
+		b.WriteString("\n")
+		if err := d.Print(b, o.named); err != nil {
+			return err
+		}
+	}
 	if stack != "" {
 		b.WriteString("\nSTACK\n" + stack)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// debugMax is the number of debug reports that a finding shows.
+const debugMax = 6
+
+// debug keeps the first debug reports of a run.
+func (o *Report) debug(p *Compiled, res *Result) {
+	o.Debug = append(o.Debug, res.Reports[:min(debugMax, len(res.Reports))]...)
+	o.named = p.Named
+}
+
+// Named is the operation of order n in text, without what is stated of it.
+func (p *Compiled) Named(n int) string {
+	if n < 0 || n >= len(p.Lines) || p.Lines[n].Src == nil {
+		return "the end of the program"
+	}
+	l := *p.Lines[n].Src
+	l.Expect, l.Note = nil, ""
+	return lineText(&l)
 }
 
 func foundAt(f *Finding) string {

@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	"allocfuzz/corpus/prog"
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
 	"allocfuzz/impls/play"
 	"allocfuzz/oracle/sched"
+	"allocfuzz/oracle/shadow"
 )
 
 // Options say how a program is run.
@@ -42,7 +44,9 @@ type Result struct {
 	Trace     []machine.TraceEntry
 	Aborted   bool // a fault ended the run
 	Counts    Counts
-	Err       error // a remote subject could not be played: nothing is known of it
+	Reports   []*debugcheck.Report // of the debug checks, in order, those of the end too
+	Skips     []Skip               // misuse that was not carried out
+	Err       error                // a remote subject could not be played: nothing is known of it
 	checks    Checks
 	extra     bool               // the last fault is Options.Extra
 	opened    []impls.Outcome    // of the declared caches
@@ -102,6 +106,9 @@ type Runner struct {
 	judge    judge
 	snap     impls.Snapshot
 	shape    shape
+	shadow   shadow.Shadow
+	shadowed bool // the run has debugged caches
+	denied   bool // the rules did not allow the misuse that was asked about last
 	ctxs     []*ctxRun
 	lines    []Line
 	base     int             // order of the first of them
@@ -186,6 +193,9 @@ func Applies(p *Compiled, v *impls.Variant) (ok bool, why string) {
 	if !v.For(p.Config.Preempt) {
 		return false, "made for other machines than preempt=" + p.Config.Preempt.String()
 	}
+	if v.Caps.Has(impls.CapPages) && v.Caps&(impls.CapObjects|impls.CapSizes) == 0 && !p.pages {
+		return false, "it hands out pages only, and none are asked for"
+	}
 	if p.Sequential() {
 		return true, ""
 	}
@@ -247,8 +257,8 @@ func (r *Runner) once(p *Compiled, v *impls.Variant, opt Options) *Result {
 		r.playRemote()
 		return &r.res
 	}
-	r.deep = !opt.Shallow && p.ops <= deepMax && p.Config.Pages <= 64 &&
-		opt.Checks.On(fault.Structure)
+	small := p.Config.Pages <= 64 || p.pages && p.Config.Pages <= 1024
+	r.deep = !opt.Shallow && p.ops <= deepMax && small && opt.Checks.On(fault.Structure)
 	r.keep, r.rest = p.ops <= eventsMax && !opt.Discard, 0
 	r.setUp()
 	if opt.Native {
@@ -271,7 +281,11 @@ func (r *Runner) start(p *Compiled, v *impls.Variant, opt Options) {
 		r.lines = append(r.lines[:0], p.Lines...)
 	}
 	r.p, r.v, r.opt, r.native = p, v, opt, opt.Native
+	r.shadowed = false
 	r.orphans, r.pattern, r.base = r.orphans[:0], 0, 0
+	if r.end != nil {
+		r.end.calling = false
+	}
 	r.stated, r.print, r.reuse = nil, 0, reuse{cache: -1}
 	r.res = Result{Subject: v, Program: p, Faults: r.res.Faults[:0], Events: r.res.Events[:0],
 		checks: opt.Checks, opened: r.res.opened[:0]}
@@ -285,14 +299,16 @@ func (r *Runner) setUp() {
 	r.in = r.v.New(r.m)
 	r.exec.Reset(play.Setup{Instance: r.in, Caps: r.v.Caps, Profile: r.v.Profile,
 		PageSize: uint64(cfg.PageSize), Slots: len(r.p.Slots), Caches: len(r.p.Stores),
-		Lost: r.orphan})
+		Lost: r.orphan, May: r.may, Fresh: r.fresh})
 	align := r.minAlign()
 	r.judge.reset(r.exec.Memory(), align, granule(align), r.opt.Checks)
 	r.judge.first, r.judge.arena = nil, r.m.PageLayer() != nil
+	r.judge.base = r.m.Base
 	if r.explain != nil {
 		r.judge.first = r.state
 	}
 	r.shape.reset()
+	r.shadowing()
 	var c *machine.Ctx // in simulation nothing runs yet
 	if r.native {
 		c = r.m.NativeCtx(0, "set-up")
@@ -301,25 +317,6 @@ func (r *Runner) setUp() {
 	for i := range r.p.Caches {
 		r.res.opened = append(r.res.opened, r.exec.Open(c, i, &r.p.Caches[i]))
 	}
-}
-
-// minAlign is the alignment that the subject promises for every address: at most a
-// word where it lives on the machine.
-func (r *Runner) minAlign() uint64 {
-	if r.m.PageLayer() == nil {
-		return max(r.v.Profile.MinAlign, 1)
-	}
-	return min(max(r.v.Profile.MinAlign, 1), uint64(r.m.WordBytes()))
-}
-
-// granule is the shift of the judge's unit of memory: the alignment of every
-// address, at most 8 bytes.
-func granule(align uint64) uint {
-	shift := uint(0)
-	for shift < 3 && uint64(2)<<shift <= align {
-		shift++
-	}
-	return shift
 }
 
 // runNative carries out one task on a native machine: no points, no checks of
@@ -385,6 +382,7 @@ func (r *Runner) simulate() {
 	s := r.m.Sim()
 	r.panicked(s.Run(r.opt.Chooser))
 	r.res.Aborted = r.res.Aborted || s.Aborted()
+	r.halted()
 	r.res.Hash, r.res.Steps, r.res.Switches = s.Hash(), s.Steps(), s.Switches()
 	r.res.Decisions, r.res.Trace = s.Decisions(), s.Entries()
 }
@@ -406,7 +404,7 @@ func (r *Runner) bind() {
 
 // ours are the packages whose own panics are faults of this project, also where the
 // words do not say so.
-var ours = []string{"allocfuzz/oracle.", "allocfuzz/oracle/sched.", "allocfuzz/impls/machine.",
+var ours = []string{"allocfuzz/oracle.", "allocfuzz/oracle/", "allocfuzz/impls/machine.",
 	"allocfuzz/impls/play."}
 
 // blame says whether a panic came from code of this project that a subject only
@@ -487,4 +485,7 @@ func (r *Runner) judged() {
 	c := &r.res.Counts
 	c.Checked[fault.Ownership] += int(r.judge.judged[0])
 	c.Checked[fault.Contents] += int(r.judge.judged[1])
+	if r.shadowed {
+		c.Checked[fault.Reports] += r.shadow.Judged()
+	}
 }

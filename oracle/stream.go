@@ -16,7 +16,8 @@ import (
 // it as it goes: outcomes are held against the model and against what the lines
 // state. Memory is needed for what is live, whatever the length: lines that ran are
 // forgotten but for those at which something was found, names that hold nothing
-// any more as well, and no transcript is kept. The structure is looked at where the
+// any more as well (not where caches are debugged: misuse needs them), and no
+// transcript is kept. The structure is looked at where the
 // program says check and at the end.
 //
 // Errors are those of the reader, and a second context, a schedule, store buffers
@@ -206,13 +207,15 @@ func (s *stream) drop(l *Line) {
 }
 
 // dropSlot keeps a name that is void for want of support, too: what hangs on it is
-// not held against what is stated.
+// not held against what is stated. Where misuse can be, it may be done to what was
+// given back.
 func (s *stream) dropSlot(name string) {
 	i, ok := s.k.slots.at[name]
 	if !ok || marked(s.r.stated.slots, i) {
 		return
 	}
-	if slot := s.r.exec.Slot(int(i)); slot.State != play.Live {
+	slot := s.r.exec.Slot(int(i))
+	if slot.State != play.Live && !(s.r.shadowed && slot.Given()) {
 		s.k.slots.drop(name)
 	}
 }

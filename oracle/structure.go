@@ -1,19 +1,23 @@
 package oracle
 
 import (
-	"strconv"
+	"math/bits"
+	"slices"
 
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
 	"allocfuzz/impls/play"
+	"allocfuzz/oracle/pages"
 )
 
 // shape is the check of structure (check 4): what one run has looked at and said.
 type shape struct {
 	checks int
 	told   map[fault.Title]bool
-	seen   []uint64 // bit per object of the slab in hand
+	seen   []uint64   // bit per object of the slab in hand
+	order  []position // slabs of the list in hand
+	pages  pages.Checker
 }
 
 func (s *shape) reset() {
@@ -28,7 +32,9 @@ func (s *shape) reset() {
 // while there are few objects, the more seldom the more there are.
 func (r *Runner) between(c *machine.Ctx, ev *impls.Event) {
 	r.reused(ev)
-	if r.rest > 0 {
+	shrunk := ev.Code == impls.OpShrink && ev.Outcome == impls.OK ||
+		ev.Code == impls.OpDestroy && ev.Outcome == impls.Refused
+	if r.rest > 0 && !shrunk {
 		r.rest--
 		return
 	}
@@ -36,12 +42,34 @@ func (r *Runner) between(c *machine.Ctx, ev *impls.Event) {
 		return
 	}
 	r.structure(c)
+	r.turnedDown(c, ev)
 	r.promised(c, ev)
+	r.promisedPage(c, ev)
+	if ev.Code == impls.OpDrain && ev.Outcome == impls.OK && !ev.Irq && r.p.Sequential() {
+		r.drained(c)
+	}
+	if shrunk && r.p.Sequential() {
+		r.shrunk(r.exec.Cache(int(ev.Cache)))
+	}
 	objects := 0
 	for i := range r.snap.Slabs {
 		objects += r.snap.Slabs[i].Objects
 	}
 	r.rest = objects / 64
+}
+
+// shrunk checks that a cache which was just shrunk, also on the way to be destroyed, has no
+// free slab, from the snapshot taken since.
+func (r *Runner) shrunk(k impls.Cache) {
+	for i := range r.snap.Slabs {
+		b := &r.snap.Slabs[i]
+		of := &r.snap.Caches[b.Cache]
+		if b.Inuse > 0 || k == nil || of.Handle != k ||
+			r.shadowed && (r.shadow.Odd(b.Page) || r.shadow.Miscounts()) {
+			continue
+		}
+		r.broken(fault.FreeSlabKept, "%s", name(b, of))
+	}
 }
 
 // structure looks at the subject at a quiet point and holds what it finds against
@@ -58,12 +86,18 @@ func (r *Runner) structure(c *machine.Ctx) {
 	}
 	for i := range r.snap.Counts {
 		k := &r.snap.Counts[i]
-		if k.Stored != k.Counted {
+		if k.Stored != k.Counted && !(r.shadowed && r.shadow.Miscounts()) {
 			r.broken(fault.CountWrong, "%s is stored as %d and counts %d", k.Name, k.Stored,
 				k.Counted)
 		}
 	}
+	for i := range r.snap.Caches {
+		if r.snap.Caches[i].Ordered {
+			r.ordered(i)
+		}
+	}
 	r.placed()
+	r.paged()
 }
 
 func (r *Runner) broken(t fault.Title, format string, args ...any) {
@@ -76,6 +110,9 @@ func (r *Runner) broken(t fault.Title, format string, args ...any) {
 // slab checks one slab: where it is, what its freelists hold, what it has lost.
 func (r *Runner) slab(b *impls.SlabState) {
 	k := &r.snap.Caches[b.Cache]
+	if r.shadowed && r.shadow.Odd(b.Page) {
+		return // misuse damaged what the allocator goes by
+	}
 	r.shape.seen = append(r.shape.seen[:0], make([]uint64, (b.Objects+63)/64)...)
 	whole := r.freelist(b, k, b.Free, b.FreeEnd, "its freelist")
 	whole = r.freelist(b, k, b.CPUFree, b.CPUEnd, "a CPU's freelist") && whole
@@ -127,6 +164,52 @@ func (r *Runner) fullness(b *impls.SlabState, k *impls.CacheState, p impls.Place
 	}
 }
 
+// position is a slab at a place of a list.
+type position struct {
+	at   int
+	slab *impls.SlabState
+}
+
+// ordered checks the list of a cache that keeps all slabs on one: first the full
+// ones, then those with some objects free, then those with all, and what the cache
+// stores as the first that is not full.
+func (r *Runner) ordered(cache int) {
+	k := &r.snap.Caches[cache]
+	list := r.shape.order[:0]
+	for i := range r.snap.Slabs {
+		b := &r.snap.Slabs[i]
+		switch {
+		case b.Cache != cache:
+		case b.FreeEnd != impls.EndOK:
+			return // nobody can say how full it is
+		case len(b.On) > 0 && b.On[0].List == impls.ListAny:
+			list = append(list, position{b.On[0].At, b})
+		}
+	}
+	r.shape.order = list
+	slices.SortFunc(list, func(a, b position) int { return a.at - b.at })
+	first, before := -1, 0
+	for _, p := range list {
+		free := len(p.slab.Free)
+		phase := min(free, 1)
+		if free == p.slab.Objects {
+			phase = 2
+		}
+		if phase > 0 && first < 0 {
+			first = p.slab.Page
+		}
+		if phase < before {
+			r.broken(fault.ListOrder, "%s has %d of %d objects free and comes behind emptier ones",
+				name(p.slab, k), free, p.slab.Objects)
+		}
+		before = phase
+	}
+	if first != k.FirstNotFull {
+		r.broken(fault.ListOrder, "the first slab of %s that is not full is at page %d, and %d is "+
+			"stored", k.Name, first, k.FirstNotFull)
+	}
+}
+
 // freelist checks the entries of one freelist and marks them as seen; false when
 // the list cannot be trusted to its end.
 func (r *Runner) freelist(b *impls.SlabState, k *impls.CacheState, list []impls.Addr,
@@ -151,18 +234,23 @@ func (r *Runner) freelist(b *impls.SlabState, k *impls.CacheState, list []impls.
 			whole = false
 		}
 		r.shape.seen[i/64] |= 1 << (i % 64)
-		if r.judge.live.has(a) {
+		if r.judge.live.Has(a) {
 			r.broken(fault.LiveOnFreelist, "%#x is on %s of the %s", a, what, name(b, k))
 		}
 	}
 	return whole
 }
 
+// holds says whether the allocator may keep an object that is neither live nor free.
+func (r *Runner) holds(a impls.Addr, b *impls.SlabState) bool {
+	return r.shadowed && r.shadow.Holds(a, b.Page)
+}
+
 // lost finds objects that are neither live nor on a freelist.
 func (r *Runner) lost(b *impls.SlabState, k *impls.CacheState) {
 	for i := range b.Objects {
 		a := b.First + uint64(i)*k.Stride
-		if r.shape.seen[i/64]&(1<<(uint(i)%64)) == 0 && !r.judge.live.has(a) {
+		if r.shape.seen[i/64]&(1<<(uint(i)%64)) == 0 && !r.judge.live.Has(a) && !r.holds(a, b) {
 			r.broken(fault.FreeLost, "%#x of the %s", a, name(b, k))
 			return
 		}
@@ -190,7 +278,7 @@ func (r *Runner) placed() {
 
 // reuse is what a subject that promises reuse=lifo must hand out next.
 type reuse struct {
-	cache int32 // slot of the cache, -1 while nothing is promised
+	cache int32 // slot of the cache, ofPages, or -1 while nothing is promised
 	cpu   uint8
 	addr  impls.Addr
 }
@@ -203,6 +291,7 @@ func (r *Runner) reused(ev *impls.Event) {
 	}
 	u := r.reuse
 	r.reuse.cache = -1
+	r.reusedPage(u, ev)
 	if u.cache >= 0 && ev.Code == impls.OpAlloc && ev.Outcome == impls.OK && ev.Cache == u.cache &&
 		ev.CPU == u.cpu && ev.Addr != u.addr {
 		r.broken(fault.ReuseOrder, "%#x was freed last and %#x was handed out", u.addr, ev.Addr)
@@ -213,7 +302,7 @@ func (r *Runner) reused(ev *impls.Event) {
 // since: the object itself, where its slab is the CPU's or the cache keeps lists
 // of all slabs and no other is partial.
 func (r *Runner) promised(c *machine.Ctx, ev *impls.Event) {
-	if !play.Frees(ev.Code) || ev.Outcome != impls.OK || ev.Cache < 0 ||
+	if !play.Frees(ev.Code) || ev.Outcome != impls.OK || ev.Cache < 0 || len(ev.Reports) > 0 ||
 		!r.v.Caps.Has(impls.CapReuseLIFO) || !r.p.Sequential() {
 		return
 	}
@@ -242,156 +331,80 @@ func (r *Runner) partials(b *impls.SlabState) bool {
 	return false
 }
 
-func itoa(n int) string { return strconv.Itoa(n) }
+// ofPages is the owner of what pages were bound to.
+const ofPages = -2
 
-// epilogue frees everything that is left, destroys every cache, drains, and then
-// demands every page back: by the page layer's own figure, and for small arenas
-// by taking them all.
-func (r *Runner) epilogue() {
-	if r.end == nil {
-		r.end = &ending{r: r}
-		r.end.body = r.end.run
-	}
-	e := r.end
-	e.line, e.skipped, e.taken = r.base+len(r.lines), false, 0
-	if r.native {
-		c := r.m.NativeCtx(0, "end")
-		e.run(c)
-		c.Release()
-	} else {
-		r.m.AddTask("end", 0, e.line, true, e.body)
-		r.panicked(r.m.Sim().Run(nil))
-	}
-	if r.res.Aborted || r.m.Sim() != nil && r.m.Sim().Aborted() {
-		r.res.Aborted = true
+// paged checks the page layer's free pages, and where nothing but pages is handed out
+// that every page is either free or live.
+func (r *Runner) paged() {
+	s := &r.snap
+	if s.TopOrder == 0 {
 		return
 	}
-	if !e.skipped {
-		r.returned(e)
-	}
-}
-
-// ending is the task that runs after the program's.
-type ending struct {
-	r       *Runner
-	line    int
-	skipped bool // something could not be freed, so nothing is demanded
-	taken   int  // pages that could be had at the end
-	ev      impls.Event
-	op      impls.Op
-	step    play.Step
-	got     []*machine.Page
-	body    func(*machine.Ctx)
-}
-
-const takeMax = 64
-
-func (e *ending) run(c *machine.Ctx) {
-	r := e.r
-	e.slots(c)
-	if len(r.orphans) > 0 && r.exec.Slots() > 0 {
-		for _, s := range r.orphans {
-			r.exec.Adopt(0, s)
-			e.free(c, 0)
+	free, live := r.shape.pages.Free(s, r.broken), 0
+	for i := range r.exec.Slots() {
+		if s := r.exec.Slot(i); s.State == play.Live {
+			live += r.block(&s)
 		}
 	}
-	for i := range r.p.Stores {
-		if r.exec.Cache(i) != nil && r.v.Caps.Has(impls.CapDestroy) {
-			e.do(c, impls.Op{Code: impls.OpDestroy, Cache: int32(i), Slot: -1, Result: -1})
-			if e.ev.Outcome == impls.Refused && !e.skipped {
-				r.judge.fault(fault.OutcomesDiffer,
-					"destroy of %s refused, though every object was freed",
-					r.p.Stores[i])
-				e.skipped = true
-			}
+	for i := range r.orphans {
+		live += r.block(&r.orphans[i])
+	}
+	if r.v.Caps&(impls.CapObjects|impls.CapSizes) == 0 && free+live != s.PagesTotal {
+		r.broken(fault.PagesLeaked, "%d pages, %d free and %d live", s.PagesTotal, free, live)
+	}
+}
+
+// block checks a block of pages that the program has and returns how many there are, 0
+// when s is something else.
+func (r *Runner) block(s *play.Slot) int {
+	if s.Owner() != ofPages || s.Addr < r.m.Base {
+		return 0
+	}
+	n := int(s.Size / uint64(r.m.PageSize))
+	r.shape.pages.Live(int((s.Addr-r.m.Base)/uint64(r.m.PageSize)), n, r.broken)
+	return n
+}
+
+// turnedDown holds a refused request for pages against the snapshot taken since.
+func (r *Runner) turnedDown(c *machine.Ctx, ev *impls.Event) {
+	n := ev.Size / uint64(r.m.PageSize)
+	if ev.Code == impls.OpPages && ev.Outcome == impls.NoMem && r.p.Sequential() &&
+		c.Injected() == 0 && n > 0 {
+		cpu := -1 // may have been moved since
+		if r.pinned() {
+			cpu = c.CPUID()
 		}
-	}
-	e.do(c, impls.Op{Code: impls.OpDrain, Cache: -1, Slot: -1, Result: -1})
-	if r.m.PageLayer() != nil && r.m.Pages <= takeMax && !e.skipped {
-		e.take(c)
-	}
-	c.BeginLine(e.line, [2]int32{})
-	c.EndLine(machine.After)
-}
-
-func (e *ending) slots(c *machine.Ctx) {
-	for i := range e.r.exec.Slots() {
-		if e.r.exec.Slot(i).State == play.Live {
-			e.free(c, i)
-		}
+		pages.Refused(&r.snap, bits.Len64(n)-1, cpu, r.broken)
 	}
 }
 
-func (e *ending) free(c *machine.Ctx, i int) {
-	owner := e.r.exec.Slot(i)
-	op := impls.Op{Code: impls.OpFree, Cache: owner.Owner(), Slot: int32(i), Result: -1}
-	if op.Cache < -1 {
-		op.Code, op.Cache = impls.OpPagesFree, -1
-	}
-	e.do(c, op)
-	if e.ev.Outcome != impls.OK {
-		e.skipped = true
-	}
-}
-
-func (e *ending) do(c *machine.Ctx, op impls.Op) {
-	r := e.r
-	e.op = op
-	c.BeginLine(e.line, [2]int32{})
-	r.judge.ctx = c
-	e.ev = impls.Event{Op: -1}
-	if r.exec.Begin(c, &e.op, &e.ev, &e.step) {
-		if play.Frees(op.Code) {
-			r.judge.event(&e.ev)
-		}
-		r.exec.Call(c, &e.step)
-		r.exec.End(c, &e.step)
-	}
-	c.EndLine(e.line)
-}
-
-// take allocates every page and gives them back.
-func (e *ending) take(c *machine.Ctx) {
-	c.BeginLine(e.line, [2]int32{})
-	e.got = e.got[:0]
-	for {
-		p := c.AllocPages(0, false)
-		if p == nil {
-			break
-		}
-		e.got = append(e.got, p)
-	}
-	e.taken = len(e.got)
-	for _, p := range e.got {
-		c.FreePages(p)
-	}
-	c.EndLine(e.line)
-}
-
-// returned demands the pages back.
-func (r *Runner) returned(e *ending) {
+// drained checks with a snapshot of its own what a drain has left behind.
+func (r *Runner) drained(c *machine.Ctx) {
 	r.snap.Reset()
-	if !r.in.Snapshot(&r.snap) || r.m.PageLayer() == nil {
+	if r.v.Caps.Has(impls.CapDrain) && r.in.Snapshot(&r.snap) {
+		r.judge.ctx = c
+		pages.Drained(&r.snap, r.broken)
+	}
+}
+
+// promisedPage says what reuse=lifo promises after a single page was given back to the
+// pool of its CPU, from the snapshot taken since.
+func (r *Runner) promisedPage(c *machine.Ctx, ev *impls.Event) {
+	if ev.Code != impls.OpPagesFree || ev.Outcome != impls.OK || !r.p.Sequential() ||
+		!r.pinned() || ev.Size != uint64(r.m.PageSize) || !r.v.Caps.Has(impls.CapReuseLIFO) {
 		return
 	}
-	kept := 0
-	for i := range r.snap.Slabs {
-		b := &r.snap.Slabs[i]
-		kept += 1 << b.Order
-		if r.snap.Caches[b.Cache].Dead {
-			r.judge.fault(fault.PagesLeaked, "%s outlives its cache", name(b,
-				&r.snap.Caches[b.Cache]))
-			return
-		}
+	if pages.Next(&r.snap, c.CPUID(), int((ev.Addr-r.m.Base)/ev.Size)) {
+		r.reuse = reuse{cache: ofPages, cpu: uint8(c.CPUID()), addr: ev.Addr}
 	}
-	free := r.m.PageLayer().FreePages()
-	if free+kept != r.m.Pages {
-		r.judge.fault(fault.PagesLeaked, "%d pages, %d free and %d in slabs after the end",
-			r.m.Pages,
-			free, kept)
-		return
-	}
-	if r.m.Pages <= takeMax && e.taken != free {
-		r.judge.fault(fault.PagesLeaked, "%d pages free, and %d could be had", free, e.taken)
+}
+
+// reusedPage holds a request for a page against that promise.
+func (r *Runner) reusedPage(u reuse, ev *impls.Event) {
+	if u.cache == ofPages && ev.Code == impls.OpPages && ev.Outcome == impls.OK &&
+		ev.Size == uint64(r.m.PageSize) && ev.CPU == u.cpu && ev.Addr != u.addr {
+		r.broken(fault.ReuseOrder, "page %#x was freed last and %#x was handed out", u.addr,
+			ev.Addr)
 	}
 }

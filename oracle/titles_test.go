@@ -213,6 +213,11 @@ var structureRules = []rule{
 			s.Slabs[i].On = []impls.Place{{Kind: impls.OnCPU}}
 		}
 	}}},
+	{title: fault.FreeSlabKept, text: "cache c size=64\ncpu0 a = alloc c\ncpu0 free c a\n" +
+		"cpu0 shrink c\n", bug: toyBug{hoards: true}},
+	{title: fault.FreeSlabKept, how: "destroy", text: "cache c size=64\ncpu0 a = alloc c\n" +
+		"cpu0 b = alloc c\ncpu0 d = alloc c\ncpu0 e = alloc c\ncpu0 f = alloc c\n" +
+		"cpu0 free c f\ncpu0 destroy c\n", bug: toyBug{hoards: true}},
 	{title: fault.PagesLeaked, how: "slab outlives its cache", text: twoObjects, bug: toyBug{
 		show: func(t *toy, s *impls.Snapshot) {
 			if t.caches[0].dead {
@@ -365,15 +370,24 @@ func TestNativeChecks(t *testing.T) {
 	}
 }
 
-// TestTitlesComplete: the table above has every title that checks 1, 2, 4 and 5 can
-// raise; what is left out is named with the reason.
+// TestTitlesComplete: the table above has every title that checks 1 to 5 can raise; what is
+// left out is named with the reason, or with the test that has it.
 func TestTitlesComplete(t *testing.T) {
 	elsewhere := map[fault.Title]string{
 		fault.CtorLost:         "no subject has constructors yet",
 		fault.Footprint:        "needs a steady load: not checked yet",
 		fault.OffSlabLimit:     "no subject keeps its management off the slab yet",
+		fault.BuddiesApart:     "TestPageRules",
+		fault.PoolLimit:        "TestPageRules",
 		fault.PairDiffers:      "pairs are compared by whoever knows them",
 		fault.NonDeterministic: "TestTwice",
+		fault.FreshUnmarked:    "shadow: TestFresh",
+		fault.WrongLayout:      "shadow: TestLayoutLies",
+		fault.OutOfTurn:        "shadow: TestOutOfTurn",
+		fault.MissedMisuse:     "shadow: TestReportLies",
+		fault.FalseReport:      "shadow: TestReportLies",
+		fault.WrongReport:      "shadow: TestReportLies",
+		fault.WrongRepair:      "shadow: TestRepairLies",
 	}
 	have := map[fault.Title]bool{}
 	for _, row := range allRules() {
@@ -381,7 +395,7 @@ func TestTitlesComplete(t *testing.T) {
 	}
 	for _, e := range fault.Titles() {
 		switch e.Rule {
-		case fault.Ownership, fault.Contents, fault.Structure, fault.Difference:
+		case fault.Ownership, fault.Contents, fault.Reports, fault.Structure, fault.Difference:
 		default:
 			continue
 		}

@@ -1,6 +1,8 @@
 package oracle_test
 
 import (
+	"slices"
+
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
@@ -34,6 +36,7 @@ type toyBug struct {
 	silent bool                                               // … and notes no reason
 	busy   bool                                               // destroy says that objects remain
 	never  bool                                               // destroy never says so
+	hoards bool                                               // shrink does nothing
 	fifo   bool                                               // reuses what was freed first
 	show   func(t *toy, s *impls.Snapshot)                    // bends the snapshot
 	hidden bool                                               // shows no snapshot
@@ -207,8 +210,8 @@ func (t *toy) Snapshot(s *impls.Snapshot) bool {
 		return false
 	}
 	for i, k := range t.caches {
-		s.Caches = append(s.Caches, impls.CacheState{Name: k.name, Size: k.size, Stride: k.stride,
-			Align: k.align, Dead: k.dead, FullLists: true})
+		s.Caches = append(s.Caches, impls.CacheState{Name: k.name, Handle: k, Size: k.size,
+			Stride: k.stride, Align: k.align, Dead: k.dead, FullLists: true})
 		for _, page := range k.pages {
 			k.show(i, page, s.AddSlab())
 		}
@@ -281,10 +284,31 @@ func (k *toyCache) Free(c *machine.Ctx, a impls.Addr) {
 	k.list = append(k.list, a)
 }
 
-func (k *toyCache) Shrink(c *machine.Ctx) int { k.t.enter(c); return 0 }
+func (k *toyCache) Shrink(c *machine.Ctx) int {
+	k.t.enter(c)
+	k.shrink()
+	return 0
+}
+
+// shrink gives up the slabs all of whose objects are free.
+func (k *toyCache) shrink() {
+	if k.t.bug.hoards {
+		return
+	}
+	k.pages = slices.DeleteFunc(k.pages, func(page impls.Addr) bool {
+		in := func(a impls.Addr) bool { return a/toyPage == page/toyPage }
+		rest := slices.DeleteFunc(slices.Clone(k.list), in)
+		if len(k.list)-len(rest) < toyObjects {
+			return false
+		}
+		k.list = rest
+		return true
+	})
+}
 
 func (k *toyCache) Destroy(c *machine.Ctx) error {
 	k.t.enter(c)
+	k.shrink()
 	live := len(k.list) < len(k.pages)*toyObjects
 	if k.t.bug.busy || live && !k.t.bug.never {
 		return impls.ErrBusy

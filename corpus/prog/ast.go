@@ -13,6 +13,7 @@ type Program struct {
 	Doc     []string // comments before the machine line, or before the first item without one
 	Head    Head     // what a regression file says about itself
 	Machine Machine  // always complete: the defaults with the file's values over them
+	DebugAt Pos      // first byte of the machine's debug options, for errors in them
 	Caches  []Cache  // caches that exist from the start
 	Tasks   []Task   // declared tasks; each cpuN has one of its own, not declared
 	Lines   []Line   // the operations in file order

@@ -1,6 +1,9 @@
 package prog
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // This file holds the rules for one line or declaration by itself. The parser applies them with
 // the columns of the words (cols); Validate applies the same rules to programs built in memory.
@@ -84,15 +87,18 @@ func checkKV(where string, keys []KeyArg, kv *KV) *Error {
 	switch {
 	case k == nil:
 		return unknownKey(where, keys, kv.Key)
-	case kv.IsNum != (len(k.Words) == 0):
+	case kv.IsNum != (len(k.Words) == 0 && k.Text == 0):
 		return fault("%s: %s: wrong type of value", where, k.Name)
+	case k.Text > 0:
+		_, e := plainText(where+": "+k.Name, kv.Word, k.Text)
+		return e
 	case kv.IsNum:
 		return checkRange(where+": "+k.Name, kv.Num, k.Min, k.Max, k.Pow2)
 	}
 	last := ""
 	for _, w := range strings.Split(kv.Word, ",") {
 		if indexOf(k.Words, w) < 0 {
-			return fault("%s: %s: unknown word %q", where, k.Name, w).want("%s", orList(k.Words))
+			return unknownWord(where, k, strconv.Quote(w))
 		}
 		if w == last {
 			return fault("%s: %s: %s given twice", where, k.Name, w).want("each word once")
@@ -104,6 +110,18 @@ func checkKV(where string, keys []KeyArg, kv *KV) *Error {
 		last = w
 	}
 	return nil
+}
+
+// unknownWord is the error for a word of option k, quoted with what stands behind it. Debug
+// options of a cache may have been meant as letters, as slab_debug has them.
+func unknownWord(where string, k *KeyArg, shown string) *Error {
+	w, _, _ := strings.Cut(strings.Trim(shown, `"`), ",")
+	e := fault("%s: %s: unknown word %s", where, k.Name, shown).want("%s", orList(k.Words))
+	if w != "" && strings.Trim(w, "FZPUTAfzputa") == "" && indexOf(k.Words, "sanity") >= 0 {
+		e.hint("letters are words here: F sanity, Z redzone, P poison, U user, T trace, "+
+			"A failslab; for all caches write: machine debug=%q", w)
+	}
+	return e
 }
 
 func checkRange(what string, n, least, most uint64, pow2 bool) *Error {

@@ -12,9 +12,11 @@ import (
 var machineKeys = []KeyArg{
 	{Name: "base", Min: 1, Max: 1<<64 - 1},
 	{Name: "cpus", Min: 1, Max: MaxCPUs},
+	{Name: "debug", Text: MaxDebug},
 	{Name: "pages", Min: 1, Max: MaxPages},
 	{Name: "pagesize", Min: MinPageSize, Max: MaxPageSize, Pow2: true},
 	{Name: "preempt", One: true, Words: preemptNames[:]},
+	{Name: "rules", One: true, Words: rulesNames[:]},
 	{Name: "seq0", Max: 1<<32 - 1},
 	{Name: "seqbits", Min: 2, Max: 32},
 	{Name: "tso", One: true, Words: onOff},
@@ -162,6 +164,11 @@ func (r *Reader) machineLine(x *lexer, start int) *Error {
 		}
 		return e
 	}
+	for i := range kvs {
+		if kvs[i].Key == "debug" {
+			r.p.DebugAt = x.pos(at[i] + len(`debug="`))
+		}
+	}
 	r.p.Machine, r.machine = m, true
 	r.docToProgram()
 	return nil
@@ -173,12 +180,16 @@ func (m *Machine) set(kv *KV) {
 		m.Base = kv.Num
 	case "cpus":
 		m.CPUs = int(kv.Num)
+	case "debug":
+		m.Debug = kv.Word
 	case "pages":
 		m.Pages = int(kv.Num)
 	case "pagesize":
 		m.PageSize = int(kv.Num)
 	case "preempt":
 		m.Preempt = Preempt(indexOf(preemptNames[:], kv.Word))
+	case "rules":
+		m.Rules, _ = ParseRules(kv.Word)
 	case "seq0":
 		m.Seq0 = kv.Num
 	case "seqbits":
@@ -290,7 +301,13 @@ func (x *lexer) option(where string, keys []KeyArg, key string, at int) (KV, *Er
 	}
 	kv := KV{Key: k.Name}
 	valueAt := x.i
-	if len(k.Words) == 0 {
+	if k.Text > 0 {
+		s, e := x.plain(where+": "+key, k.Text)
+		if e != nil {
+			return KV{}, e
+		}
+		kv.Word = s
+	} else if len(k.Words) == 0 {
 		n, e := x.number(where + ": " + key)
 		if e != nil {
 			return KV{}, e
@@ -314,10 +331,12 @@ func (x *lexer) words(where string, k *KeyArg, kv *KV) *Error {
 	for {
 		at := x.i
 		w := x.name()
+		if w == "" && '0' <= x.peek() && x.peek() <= '9' {
+			w = x.release()
+		}
 		if indexOf(k.Words, w) < 0 {
 			x.i = at
-			return fault("%s: %s: unknown word %s", where, k.Name, x.word()).
-				want("%s", orList(k.Words)).at(x.pos(at))
+			return unknownWord(where, k, x.word()).at(x.pos(at))
 		}
 		sorted = sorted && last < w
 		last = w

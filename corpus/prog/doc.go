@@ -43,7 +43,10 @@
 // Keys of the machine, with their defaults: cpus=1, pages=16, pagesize=4096 (128 with word=16),
 // word=64 (or 32, 16), base= (the span of half a word, rounded up to a page), seqbits= (half of
 // word), seq0=0, preempt=none (or full, rt), tso=off (or on). The arena must end within the
-// address space of the word.
+// address space of the word. Two more are boot parameters for the debug checks: debug="FZPU" is
+// the value of slab_debug, options for all caches or for caches by name, as in debug="FZ;-,c"; it
+// is kept as it is written and read when the program is compiled. rules=6.1 (or 6.12 for SLUB, 2.4
+// or 2.6 for SLAB) names the kernel whose checks apply.
 //
 // Keys of a cache: align, batch, cpu_partial, ctor=on, flags (words of CacheFlags, joined by
 // commas), limit, min_partial, objects, order, size. What is not given is the allocator's choice.
@@ -88,9 +91,12 @@
 // for both a cache and a slot.
 //
 // The outcome is one of ok, enomem, unsupported, skipped, refused, or report and the report's
-// title in quotes. It is compared with what happened, on one subject only if one is named. A note
-// is for people and is never compared. What a subject cannot do is unsupported there whatever the
-// line states, and an operation on a name that nothing was bound to is skipped.
+// title in quotes. It is compared with what happened. Behind @ a subject may be named, or the
+// first word of the names of a family, as in => report "Object already free" @slub: what is stated
+// for a subject holds there instead of what is stated for its family, and that instead of what is
+// stated for all. A note is for people and is never compared. What a subject cannot do is
+// unsupported there whatever the line states, and an operation on a name that nothing was bound to
+// is skipped.
 //
 // # Schedules
 //

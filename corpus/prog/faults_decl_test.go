@@ -1,6 +1,9 @@
 package prog
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // badProgram is a program with one fault, and the whole message that it must give.
 type badProgram struct{ name, text, want string }
@@ -54,12 +57,12 @@ var faultsDecl = []badProgram{
 			"caches and tasks"},
 	{"machine key",
 		first + "machine cores=2\n",
-		"2:9: machine: unknown key cores; expected base, cpus, pages, pagesize, preempt, seq0, " +
-			"seqbits, tso or word"},
+		"2:9: machine: unknown key cores; expected base, cpus, debug, pages, pagesize, " +
+			"preempt, rules, seq0, seqbits, tso or word"},
 	{"machine no key",
 		first + "machine 2\n",
-		`2:9: machine: unexpected "2"; expected key=value, with a key of base, cpus, pages, ` +
-			"pagesize, preempt, seq0, seqbits, tso or word"},
+		`2:9: machine: unexpected "2"; expected key=value, with a key of base, cpus, debug, ` +
+			"pages, pagesize, preempt, rules, seq0, seqbits, tso or word"},
 	{"machine key twice",
 		first + "machine cpus=2 cpus=2\n",
 		"2:16: machine: cpus given twice; expected each key once"},
@@ -109,6 +112,48 @@ var faultsDecl = []badProgram{
 	{"tso two",
 		first + "machine tso=off,on\n",
 		"2:13: machine: tso=off,on; expected one word of off or on"},
+	{"debug bare",
+		first + "machine debug=FZ\n",
+		`2:15: machine: debug: unexpected "FZ"; expected a string in double quotes`},
+	{"debug empty",
+		first + "machine debug=\"\"\n",
+		"2:15: machine: debug: empty string; expected at least one character"},
+	{"debug open",
+		first + "machine cpus=2 debug=\"FZ\n",
+		"2:22: machine: debug: string without an end; expected a closing double quote"},
+	{"debug byte",
+		first + "machine debug=\"FZ\tP\"\n",
+		`2:18: machine: debug: byte "\t"; expected printable ASCII without double quotes and ` +
+			"backslashes"},
+	{"debug escape",
+		first + "machine debug=\"F\\x5a\"\n",
+		`2:17: machine: debug: byte "\\"; expected printable ASCII without double quotes and ` +
+			"backslashes"},
+	{"debug beyond ASCII",
+		first + "machine debug=\"F\u00e9\"\n",
+		`2:17: machine: debug: byte "\xc3"; expected printable ASCII without double quotes and ` +
+			"backslashes"},
+	{"debug long",
+		first + "machine debug=\"" + strings.Repeat("F", 257) + "\"\n",
+		"2:272: machine: debug: 257 bytes; expected at most 256"},
+	{"debug glued",
+		first + "machine debug=\"F\"Z\n",
+		`2:18: machine: unexpected "Z"; expected a blank after debug=…`},
+	{"debug twice",
+		first + "machine debug=\"F\" debug=\"F\"\n",
+		"2:19: machine: debug given twice; expected each key once"},
+	{"rules unknown",
+		first + "machine rules=6.2\n",
+		`2:15: machine: rules: unknown word "6.2"; expected 6.1, 6.12, 2.4 or 2.6`},
+	{"rules whole",
+		first + "machine rules=6\n",
+		`2:15: machine: rules: unknown word "6"; expected 6.1, 6.12, 2.4 or 2.6`},
+	{"rules two",
+		first + "machine rules=2.4,6.1\n",
+		"2:15: machine: rules=2.4,6.1; expected one word of 6.1, 6.12, 2.4 or 2.6"},
+	{"rules with a tail",
+		first + "machine rules=6.1x\n",
+		`2:18: machine: unexpected "x"; expected a blank after rules=…`},
 	{"cache name",
 		first + "cache 9 size=64\n",
 		`2:7: cache: unexpected "9"; expected a name; write: cache c size=64`},
@@ -131,6 +176,25 @@ var faultsDecl = []badProgram{
 		first + "cache c flags=purple size=64\n",
 		`2:15: cache c: flags: unknown word "purple"; expected failslab, hwalign, nomerge, ` +
 			"panic, poison, rcu, reclaim, redzone, sanity, trace or user"},
+	{"cache flag letters",
+		first + "cache c flags=FZ size=64\n",
+		`2:15: cache c: flags: unknown word "FZ"; expected failslab, hwalign, nomerge, ` +
+			"panic, poison, rcu, reclaim, redzone, sanity, trace or user; " +
+			"letters are words here: F sanity, Z redzone, P poison, U user, T trace, A failslab; " +
+			`for all caches write: machine debug="FZ"`},
+	{"cache flag no letters",
+		first + "cache c flags=FQ size=64\n",
+		`2:15: cache c: flags: unknown word "FQ"; expected failslab, hwalign, nomerge, ` +
+			"panic, poison, rcu, reclaim, redzone, sanity, trace or user"},
+	{"create flag letter",
+		first + "cpu0 c = create flags=user,u size=64\n",
+		`2:28: create: flags: unknown word "u"; expected failslab, hwalign, nomerge, ` +
+			"panic, poison, rcu, reclaim, redzone, sanity, trace or user; " +
+			"letters are words here: F sanity, Z redzone, P poison, U user, T trace, A failslab; " +
+			`for all caches write: machine debug="u"`},
+	{"allocation flag letter",
+		first + "cache c size=64\ncpu0 a = alloc c flags=Z\n",
+		`3:24: alloc: flags: unknown word "Z"; expected atomic or zero`},
 	{"cache flag twice",
 		first + "cache c flags=user,user size=64\n",
 		"2:15: cache c: flags: user given twice; expected each word once"},

@@ -175,11 +175,20 @@ func (m Machine) append(b []byte) []byte {
 		b = strconv.AppendUint(b, m.Base, 16)
 	}
 	b = appendInt(b, " cpus=", m.CPUs, d.CPUs)
+	if m.Debug != "" {
+		b = append(b, " debug=\""...)
+		b = append(b, m.Debug...)
+		b = append(b, '"')
+	}
 	b = appendInt(b, " pages=", m.Pages, d.Pages)
 	b = appendInt(b, " pagesize=", m.PageSize, Machine{Word: m.Word}.Resolve().PageSize)
 	if m.Preempt != PreemptNone {
 		b = append(b, " preempt="...)
 		b = append(b, m.Preempt.String()...)
+	}
+	if m.Rules != RulesOwn {
+		b = append(b, " rules="...)
+		b = append(b, m.Rules.String()...)
 	}
 	if m.Seq0 != 0 {
 		b = append(b, " seq0="...)

@@ -3,6 +3,7 @@ package prog
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -221,6 +222,39 @@ func (x *lexer) text(what string) (string, *Error) {
 		return "", fault("%s: empty string", what).want("a title").at(x.pos(start))
 	}
 	return s, nil
+}
+
+// plain reads a string in double quotes that holds printable ASCII and no escapes, at most most
+// bytes.
+func (x *lexer) plain(what string, most int) (string, *Error) {
+	start := x.i
+	if x.peek() != '"' {
+		return "", x.unexpected(what).want("a string in double quotes")
+	}
+	end := strings.IndexByte(x.s[start+1:], '"')
+	if end < 0 {
+		return "", fault("%s: string without an end", what).
+			want("a closing double quote").at(x.pos(start))
+	}
+	s := x.s[start+1 : start+1+end]
+	if s == "" {
+		return "", fault("%s: empty string", what).want("at least one character").
+			at(x.pos(start))
+	}
+	if i, e := plainText(what, s, most); e != nil {
+		return "", e.at(x.pos(start + 1 + i))
+	}
+	x.i = start + 1 + end + 1
+	return s, nil
+}
+
+// release reads a number such as 6.12.
+func (x *lexer) release() string {
+	start := x.i
+	for c := x.peek(); '0' <= c && c <= '9' || c == '.'; c = x.peek() {
+		x.i++
+	}
+	return x.s[start:x.i]
 }
 
 // rest returns the remainder of the line without blanks around it.

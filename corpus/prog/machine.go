@@ -17,6 +17,8 @@ type Machine struct {
 	Seq0     uint64  // first value of sequence counters, below 1<<SeqBits
 	Preempt  Preempt // when a task may lose its CPU
 	TSO      bool    // stores pass through a store buffer
+	Debug    string  // boot parameter slab_debug: debug options of caches by name, "" for none
+	Rules    Rules   // the kernel whose rules the debug checks follow
 }
 
 // Limits of a machine.
@@ -25,6 +27,7 @@ const (
 	MinPageSize = 16
 	MaxPageSize = 1 << 24
 	MaxArena    = 1 << 34 // bytes of all pages together
+	MaxDebug    = 256     // bytes of a string of debug options
 )
 
 // Preempt is a machine's preemption model.
@@ -41,6 +44,35 @@ var preemptNames = [...]string{"none", "full", "rt"}
 
 // String returns the spelling used on the machine line.
 func (p Preempt) String() string { return pick(preemptNames[:], int(p)) }
+
+// Rules names the kernel whose debug checks apply. A rule set concerns the allocators that were
+// in use under it, 2.4 and 2.6 SLAB and the others SLUB; the rest keep their own default.
+type Rules uint8
+
+// The rule sets.
+const (
+	RulesOwn Rules = iota // not given: each allocator's own default, 6.1 and 2.4
+	Rules61               // 6.1
+	Rules612              // 6.12
+	Rules24               // 2.4
+	Rules26               // 2.6
+)
+
+var rulesNames = [...]string{"6.1", "6.12", "2.4", "2.6"}
+
+// String returns the spelling used on the machine line, "" for RulesOwn.
+func (r Rules) String() string {
+	if r == RulesOwn {
+		return ""
+	}
+	return pick(rulesNames[:], int(r)-1)
+}
+
+// ParseRules returns the rule set spelled s.
+func ParseRules(s string) (Rules, bool) {
+	i := indexOf(rulesNames[:], s)
+	return Rules(i + 1), i >= 0
+}
 
 // DefaultMachine returns the machine of a program that has no machine line: one CPU, 16 pages of
 // 4096 bytes, 64-bit words.
@@ -110,13 +142,44 @@ func (m Machine) check() *Error {
 		return fault("machine: seq0=%d", m.Seq0).want("a number of %d bits", m.SeqBits).on("seq0")
 	case m.Preempt > PreemptRT:
 		return fault("machine: preempt=%d", m.Preempt).want("none, full or rt").on("preempt")
-	case m.Base == 0:
-		return fault("machine: base=0").want("an address that is not null").on("base")
+	case m.Rules > Rules26:
+		return fault("machine: rules=%d", m.Rules).want("%s", orList(rulesNames[:])).on("rules")
+	case m.Base <= ZeroSize:
+		return fault("machine: base=%#x", m.Base).
+			want("an address above %d, where allocations of no bytes are", ZeroSize).on("base")
 	case m.Base%uint64(m.PageSize) != 0:
 		return fault("machine: base=%#x", m.Base).want("a multiple of pagesize=%d", m.PageSize).
 			on("base")
 	}
-	return m.checkSpan()
+	return firstOf(m.checkSpan(), m.checkDebug())
+}
+
+// checkDebug demands a string that can stand in double quotes as it is. What its letters mean is
+// for whoever runs the program: this package knows no allocator.
+func (m Machine) checkDebug() *Error {
+	if m.Debug == "" {
+		return nil
+	}
+	_, e := plainText("machine: debug", m.Debug, MaxDebug)
+	if e != nil {
+		return e.on("debug")
+	}
+	return nil
+}
+
+// plainText demands a string of at most most bytes of printable ASCII without a double quote or a
+// backslash; the number is the offset of the first byte that is none.
+func plainText(what, s string, most int) (int, *Error) {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return i, fault("%s: byte %q", what, s[i:i+1]).
+				want("printable ASCII without double quotes and backslashes")
+		}
+	}
+	if len(s) > most {
+		return most, fault("%s: %d bytes", what, len(s)).want("at most %d", most)
+	}
+	return 0, nil
 }
 
 // checkSpan demands that the arena ends within the word's address space.
@@ -139,6 +202,10 @@ func (m Machine) checkSpan() *Error {
 		want("an end of the arena of at most 1<<%d", m.Word).
 		hint("use fewer or smaller pages, a lower base, or a wider word").on("pages")
 }
+
+// ZeroSize is the address that stands for an allocation of no bytes (ZERO_SIZE_PTR). The arena
+// lies above it.
+const ZeroSize = 16
 
 // MaxCPUs is the largest number of CPUs a machine may have.
 const MaxCPUs = 16

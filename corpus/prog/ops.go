@@ -86,8 +86,8 @@ type NumArg struct {
 	Pow2     bool // must be a power of two
 }
 
-// KeyArg is one option of a verb. With Words it takes one or more of them, joined by commas;
-// otherwise a number from Min to Max.
+// KeyArg is one option of a verb. With Words it takes one or more of them, joined by commas, with
+// Text a string in double quotes of at most so many bytes; otherwise a number from Min to Max.
 type KeyArg struct {
 	Name     string
 	Min, Max uint64
@@ -95,6 +95,7 @@ type KeyArg struct {
 	Need     bool // must be given
 	One      bool // exactly one of Words
 	Words    []string
+	Text     int
 }
 
 // Op is one row of the table; its index is the Verb.

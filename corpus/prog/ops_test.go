@@ -46,7 +46,7 @@ func checkKeyTable(t *testing.T, where string, keys []KeyArg) {
 		if i > 0 && keys[i-1].Name >= k.Name {
 			t.Errorf("%s: %s after %s: not sorted", where, k.Name, keys[i-1].Name)
 		}
-		if k.Name == "" || len(k.Words) == 0 && k.Min >= k.Max {
+		if k.Name == "" || len(k.Words) == 0 && k.Text == 0 && k.Min >= k.Max {
 			t.Errorf("%s: key %+v", where, k)
 		}
 	}
@@ -105,6 +105,18 @@ func TestWords(t *testing.T) {
 		if o, ok := ParseOutcome(Outcome(i).String()); !ok || o != Outcome(i) {
 			t.Errorf("outcome %d: %s reads as %d", i, Outcome(i), o)
 		}
+	}
+	for i := range rulesNames {
+		want := Rules(i + 1)
+		if r, ok := ParseRules(want.String()); !ok || r != want {
+			t.Errorf("rules %d: %s reads as %d", want, want, r)
+		}
+	}
+	if _, ok := ParseRules(""); ok {
+		t.Error("no rules at all were taken")
+	}
+	if _, ok := ParseRules("guard"); ok {
+		t.Error("rules that are none were found")
 	}
 	if _, ok := ParseKind("jump"); ok {
 		t.Error("a kind that is none was found")

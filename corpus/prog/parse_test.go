@@ -95,6 +95,17 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
+// TestDebugAt demands the place of the first option, for whoever reads the options.
+func TestDebugAt(t *testing.T) {
+	p, err := ParseString(first + "\n machine cpus=2  debug=\"FZ\" word=32\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Pos{Line: 3, Col: 25}); p.DebugAt != want || p.Machine.Debug != "FZ" {
+		t.Errorf("options %q at %v, want FZ at %v", p.Machine.Debug, p.DebugAt, want)
+	}
+}
+
 // TestReaderStreams demands that lines come out before the input is at its end, and that little
 // more of it is held than a line.
 func TestReaderStreams(t *testing.T) {

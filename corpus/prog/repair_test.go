@@ -21,6 +21,8 @@ var repairs = []struct {
 		[]string{"cpu0 b = alloc c node=1"}},
 	{"bad machine", first + "machine cores=9\ncache c size=8\n", first + "cache c size=8\n",
 		[]string{"machine cores=9"}},
+	{"bad options", first + "machine debug=F\ncache c size=8\n", first + "cache c size=8\n",
+		[]string{"machine debug=F"}},
 	{"bad cache and what needs it", first + "cache c size=0\ncpu0 a = alloc c\ncpu0 fill a\n" +
 		"cpu0 p = malloc 8\n", first + "cpu0 p = malloc 8\n",
 		[]string{"cache c size=0", "cpu0 a = alloc c", "cpu0 fill a"}},

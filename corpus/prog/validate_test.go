@@ -97,6 +97,10 @@ var spoils = []struct {
 	{"second block for", func(p *Program) { p.Scheds[0].Subject = p.Scheds[1].Subject }},
 	{"unknown kind", func(p *Program) { p.Scheds[0].Departures[0].Kind = Kind(Kinds) }},
 	{"field \"x\"", func(p *Program) { p.Scheds[0].Departures[0].Field = "x" }},
+	{"debug: byte", func(p *Program) { p.Machine.Debug = "F\n" }},
+	{"debug: byte", func(p *Program) { p.Machine.Debug = "F\"" }},
+	{"257 bytes", func(p *Program) { p.Machine.Debug = strings.Repeat("F", 257) }},
+	{"rules=5", func(p *Program) { p.Machine.Rules = Rules26 + 1 }},
 	{"attempt 0", func(p *Program) { p.Scheds[0].Departures[0].N = 0 }},
 	{"no action", func(p *Program) { p.Scheds[0].Departures[0].Actions = nil }},
 	{"unknown action", func(p *Program) { p.Scheds[0].Departures[0].Actions[0].Kind = 99 }},
@@ -150,11 +154,13 @@ func line(p *Program, v Verb) *Line {
 // TestMachineDefaults demands the defaults that depend on the word.
 func TestMachineDefaults(t *testing.T) {
 	for _, c := range []struct{ in, want Machine }{
-		{Machine{}, Machine{1, 16, 4096, 64, 1 << 32, 32, 0, PreemptNone, false}},
-		{Machine{Word: 32}, Machine{1, 16, 4096, 32, 1 << 16, 16, 0, PreemptNone, false}},
-		{Machine{Word: 16}, Machine{1, 16, 128, 16, 1 << 8, 8, 0, PreemptNone, false}},
+		{Machine{}, Machine{1, 16, 4096, 64, 1 << 32, 32, 0, PreemptNone, false, "", RulesOwn}},
+		{Machine{Word: 32},
+			Machine{1, 16, 4096, 32, 1 << 16, 16, 0, PreemptNone, false, "", RulesOwn}},
+		{Machine{Word: 16},
+			Machine{1, 16, 128, 16, 1 << 8, 8, 0, PreemptNone, false, "", RulesOwn}},
 		{Machine{Word: 16, PageSize: 1024},
-			Machine{1, 16, 1024, 16, 1024, 8, 0, PreemptNone, false}},
+			Machine{1, 16, 1024, 16, 1024, 8, 0, PreemptNone, false, "", RulesOwn}},
 	} {
 		got := c.in.Resolve()
 		if got != c.want || got.Resolve() != got || got.Check() != nil {

@@ -1,4 +1,6 @@
-package oracle
+// Package live is the set of bytes that belong to a program: what the model knows of
+// memory.
+package live
 
 import (
 	"math/bits"
@@ -6,10 +8,10 @@ import (
 	"allocfuzz/impls"
 )
 
-// granules is a set of live bytes in units of one granule, and of the granules
+// Bytes is a set of live bytes in units of one granule, and of the granules
 // at which an object starts. Addresses may be anywhere: memory is kept in chunks
 // that are made when first touched, so a dense arena costs one look-up.
-type granules struct {
+type Bytes struct {
 	shift  uint
 	chunks map[uint64]*chunk
 	last   *chunk
@@ -30,7 +32,8 @@ type chunk struct {
 	hi   int
 }
 
-func (g *granules) reset(shift uint) {
+// Reset empties the set; a granule is 1<<shift bytes.
+func (g *Bytes) Reset(shift uint) {
 	g.shift, g.last = shift, nil
 	if g.chunks == nil {
 		g.chunks = map[uint64]*chunk{}
@@ -47,7 +50,7 @@ func (g *granules) reset(shift uint) {
 	g.used = g.used[:0]
 }
 
-func (g *granules) chunk(n uint64) *chunk {
+func (g *Bytes) chunk(n uint64) *chunk {
 	if g.last != nil && g.lastN == n {
 		return g.last
 	}
@@ -68,7 +71,7 @@ func (g *granules) chunk(n uint64) *chunk {
 
 // span calls f for every word of the set that n bytes at a touch, with the mask
 // of their granules; f stops the walk by answering true.
-func (g *granules) span(a impls.Addr, n uint64, f func(k *chunk, w int, mask, at uint64) bool) {
+func (g *Bytes) span(a impls.Addr, n uint64, f func(k *chunk, w int, mask, at uint64) bool) {
 	first, last := a>>g.shift, (a+n-1)>>g.shift
 	for first <= last {
 		k := g.chunk(first >> chunkBits)
@@ -88,9 +91,9 @@ func (g *granules) span(a impls.Addr, n uint64, f func(k *chunk, w int, mask, at
 	}
 }
 
-// set makes n bytes at a live and returns the first address that was live
+// Add makes n bytes at a live and returns the first address that was live
 // already.
-func (g *granules) set(a impls.Addr, n uint64) (at impls.Addr, clash bool) {
+func (g *Bytes) Add(a impls.Addr, n uint64) (at impls.Addr, clash bool) {
 	first, last := a>>g.shift, (a+n-1)>>g.shift
 	if first>>6 == last>>6 { // one word: the common case
 		k := g.chunk(first >> chunkBits)
@@ -124,8 +127,8 @@ func (k *chunk) touch(w int) {
 	}
 }
 
-// clear ends the life of n bytes at a.
-func (g *granules) clear(a impls.Addr, n uint64) {
+// Remove ends the life of n bytes at a.
+func (g *Bytes) Remove(a impls.Addr, n uint64) {
 	first, last := a>>g.shift, (a+n-1)>>g.shift
 	if first>>6 == last>>6 {
 		k := g.chunk(first >> chunkBits)
@@ -142,22 +145,22 @@ func (g *granules) clear(a impls.Addr, n uint64) {
 	})
 }
 
-// start marks a as the first byte of an object.
-func (g *granules) start(a impls.Addr) {
+// Start marks a as the first byte of an object.
+func (g *Bytes) Start(a impls.Addr) {
 	n := a >> g.shift
 	k := g.chunk(n >> chunkBits)
 	k.from[int(n>>6)&(chunkWords-1)] |= 1 << (n & 63)
 }
 
-// starts says whether an object starts at a.
-func (g *granules) starts(a impls.Addr) bool {
+// Starts says whether an object starts at a.
+func (g *Bytes) Starts(a impls.Addr) bool {
 	n := a >> g.shift
 	k := g.chunk(n >> chunkBits)
 	return k.from[int(n>>6)&(chunkWords-1)]&(1<<(n&63)) != 0
 }
 
-// has says whether the byte at a is live.
-func (g *granules) has(a impls.Addr) bool {
+// Has says whether the byte at a is live.
+func (g *Bytes) Has(a impls.Addr) bool {
 	n := a >> g.shift
 	k := g.chunk(n >> chunkBits)
 	return k.live[int(n>>6)&(chunkWords-1)]&(1<<(n&63)) != 0
