@@ -15,6 +15,7 @@ import (
 // storage between inputs; one goroutine uses it at a time.
 type Session struct {
 	Subjects []*impls.Variant
+	Boot     Boot // of the machines of inputs that give no such parameters
 	runner   *oracle.Runner
 	decoder  input.Decoder
 	replay   *sched.Replay
@@ -78,10 +79,18 @@ func (s *Session) learn(f corpus.File) {
 const budget = 1024
 
 // What inputs mean to the targets.
-var (
-	sequential = input.DecodeOptions{Sequential: true, Budget: budget}
-	interrupts = input.DecodeOptions{Budget: budget}
-)
+func sequential([]byte) input.DecodeOptions {
+	return input.DecodeOptions{Sequential: true, Budget: budget}
+}
+
+func interrupts([]byte) input.DecodeOptions { return input.DecodeOptions{Budget: budget} }
+
+// debugged: three inputs of four are programs of one task, whose every report is
+// predicted. The first byte of an input, which is half of them, and its length say which.
+func debugged(data []byte) input.DecodeOptions {
+	several := len(data) > 0 && data[0]&1 != 0 && len(data)/input.RecordSize&1 != 0
+	return input.DecodeOptions{Sequential: !several, Budget: budget, Debug: true, Misuse: true}
+}
 
 // Close ends the session's machines.
 func (s *Session) Close() { s.runner.Close() }
@@ -115,10 +124,21 @@ func (s *Session) Interrupts(data []byte) (*Failure, error) {
 	return s.input(data, interrupts)
 }
 
-func (s *Session) input(data []byte, means input.DecodeOptions) (*Failure, error) {
-	defer Watch(func() []byte { return prog.Format(input.Decode(data, means)) })()
+// Debugged decodes an input into a program with debug flags and misuse, whose reports
+// are held against the rules.
+func (s *Session) Debugged(data []byte) (*Failure, error) { return s.input(data, debugged) }
+
+func (s *Session) input(data []byte, means func([]byte) input.DecodeOptions) (*Failure, error) {
+	opt := means(data)
+	defer Watch(func() []byte {
+		p := input.Decode(data, opt)
+		s.Boot.Apply(p)
+		return prog.Format(p)
+	})()
 	s.twice = every(data)
-	return s.Program(s.decoder.Decode(data, means))
+	p := s.decoder.Decode(data, opt)
+	s.Boot.Apply(p)
+	return s.Program(p)
 }
 
 // every says whether the runs of an input are made twice and compared: one input

@@ -23,6 +23,9 @@ import (
 const (
 	// EnvSubjects names the subjects, joined by commas; the sound ones otherwise.
 	EnvSubjects = "ALLOCFUZZ_SUBJECTS"
+	// EnvDebug and EnvRules are boot parameters for the machines of inputs without any.
+	EnvDebug = "ALLOCFUZZ_DEBUG"
+	EnvRules = "ALLOCFUZZ_RULES"
 	// EnvFindings is a directory for findings: NAME.prog and NAME.txt each.
 	EnvFindings = "ALLOCFUZZ_FINDINGS"
 	// EnvStats is a directory for counts: one file a process, written now and then.
@@ -40,8 +43,9 @@ type TB interface {
 type Target struct {
 	Name  string // of the Go fuzz function
 	About string
+	needs impls.Caps // of its subjects
 	run   func(*Session, []byte) (*Failure, error)
-	means input.DecodeOptions
+	means func([]byte) input.DecodeOptions
 	mu    sync.Mutex
 	s     *Session
 	last  int // inputs when the counts were last written
@@ -58,8 +62,26 @@ var FuzzInterrupts = &Target{Name: "FuzzInterrupts",
 	About: "programs of tasks and handlers, with the schedule in the input",
 	run:   (*Session).Interrupts, means: interrupts}
 
-// Program is the program that an input means to the target.
-func (t *Target) Program(data []byte) *prog.Program { return input.Decode(data, t.means) }
+// FuzzDebug runs programs with debug flags and misuse on the subjects that can be
+// debugged.
+var FuzzDebug = &Target{Name: "FuzzDebug",
+	About: "debug flags and misuse: every report predicted, none missed and none false",
+	needs: impls.CapDebug, run: (*Session).Debugged, means: debugged}
+
+// Targets are the targets of this package.
+func Targets() []*Target { return []*Target{FuzzSequential, FuzzInterrupts, FuzzDebug} }
+
+// Program is the program that an input means to the target, with the boot parameters
+// of the environment.
+func (t *Target) Program(data []byte) *prog.Program {
+	p := input.Decode(data, t.means(data))
+	if boot, err := envBoot(); err == nil {
+		boot.Apply(p)
+	}
+	return p
+}
+
+func envBoot() (Boot, error) { return ParseBoot(os.Getenv(EnvDebug), os.Getenv(EnvRules)) }
 
 // Sound returns the subjects that must stay silent.
 func Sound() []*impls.Variant {
@@ -89,6 +111,20 @@ func Select(names string) ([]*impls.Variant, error) {
 	return out, nil
 }
 
+// able leaves out the subjects that lack a capability; all are kept when none has it.
+func able(subjects []*impls.Variant, needs impls.Caps) []*impls.Variant {
+	var out []*impls.Variant
+	for _, v := range subjects {
+		if v.Caps.Has(needs) {
+			out = append(out, v)
+		}
+	}
+	if len(out) == 0 {
+		return subjects
+	}
+	return out
+}
+
 // Run runs one input and fails tb with the program, its history and the command
 // that repeats it when a subject misbehaves.
 func (t *Target) Run(tb TB, data []byte) {
@@ -100,7 +136,12 @@ func (t *Target) Run(tb TB, data []byte) {
 		if err != nil {
 			tb.Fatalf("allocfuzz: %s: %v", EnvSubjects, err)
 		}
-		t.s = NewSession(subjects)
+		boot, err := envBoot()
+		if err != nil {
+			tb.Fatalf("allocfuzz: %v", err)
+		}
+		t.s = NewSession(able(subjects, t.needs))
+		t.s.Boot = boot
 	}
 	f, err := t.run(t.s, data)
 	if err != nil {

@@ -9,17 +9,24 @@ import (
 )
 
 func FuzzSequential(f *testing.F) {
-	for _, data := range fuzz.Seeds() {
+	for _, data := range fuzz.Seeds(false) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) { fuzz.FuzzSequential.Run(t, data) })
 }
 
 func FuzzInterrupts(f *testing.F) {
-	for _, data := range fuzz.Seeds() {
+	for _, data := range fuzz.Seeds(false) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) { fuzz.FuzzInterrupts.Run(t, data) })
+}
+
+func FuzzDebug(f *testing.F) {
+	for _, data := range fuzz.Seeds(true) {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { fuzz.FuzzDebug.Run(t, data) })
 }
 
 // FuzzProg: any text is parsed or refused with a place; what parses prints to a

@@ -7,6 +7,7 @@ import (
 
 	"allocfuzz/corpus/prog"
 	"allocfuzz/corpus/trace"
+	"allocfuzz/debugcheck"
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/impls"
 )
@@ -30,6 +31,7 @@ type document struct {
 	BuildSeconds float64               `json:"build_seconds,omitempty"` // run
 	FuzzSeconds  float64               `json:"fuzz_seconds,omitempty"`  // run
 	Import       *imported             `json:"import,omitempty"`
+	Misuse       []misuseTable         `json:"misuse,omitempty"` // subjects --misuse
 }
 
 // A subject describes one subject and what it did.
@@ -82,7 +84,23 @@ type replay struct {
 	Repaired int       `json:"repaired"` // departures that did not apply
 	Points   uint64    `json:"points"`
 	Trace    string    `json:"trace"`           // hash, in hexadecimal
+	Reports  []report  `json:"reports"`         // of the debug checks, in order
+	Skips    []skip    `json:"skips"`           // misuse that was not carried out
 	Walks    [][]point `json:"walks,omitempty"` // with -v: every point of every run
+}
+
+// A report is one of the debug checks, and the operation during which it was made.
+type report struct {
+	Operation string             `json:"operation"`
+	Line      int                `json:"line"` // in the file, 0 at the end of the program
+	Report    *debugcheck.Report `json:"report"`
+}
+
+// A skip is a misuse that was not carried out, or an operation that was not because of one.
+type skip struct {
+	Operation string `json:"operation"`
+	Line      int    `json:"line"` // in the file, 0 at the end of the program
+	Why       string `json:"why"`
 }
 
 // A point is one point of a run, as a schedule names it.
@@ -115,6 +133,31 @@ type imported struct {
 	Objects    int            `json:"peak_objects"`
 	Pages      int            `json:"pages"`
 	Output     string         `json:"output"`
+}
+
+// A misuseTable says what the debug checks of subjects that answer alike see.
+type misuseTable struct {
+	Subjects []string    `json:"subjects"`
+	Rules    string      `json:"rules"` // of the kernel, or guard
+	Rows     []misuseRow `json:"rows"`
+}
+
+// A misuseRow is one kind of misuse, with an answer for each set of options.
+type misuseRow struct {
+	Name    string   `json:"name"`
+	Answers []answer `json:"answers"`
+}
+
+// An answer is what became of a misuse. Without a report moment is never, and effect,
+// title and program are empty.
+type answer struct {
+	Name    string `json:"name"`    // the options, as in FZPU
+	Word    string `json:"word"`    // of the table
+	State   string `json:"state"`   // absent, undefined, silent, reported
+	Moment  string `json:"moment"`  // never, now, alloc, free, discard, validate
+	Effect  string `json:"effect"`  // refused, fatal
+	Title   string `json:"title"`   // of the first report
+	Program string `json:"program"` // that shows it
 }
 
 // write prints the document.

@@ -55,6 +55,11 @@ func fakeFuzz() {
 	case "unsaved":
 		fakeInput(target)
 		fail("TITLE: slub-2008-seq: inuse wrong\n(" + fuzz.NotSaved + ": disk full)")
+	case "boot":
+		boot := os.Getenv(fuzz.EnvDebug) + " " + os.Getenv(fuzz.EnvRules)
+		if boot != "FZ 6.12" {
+			fail("boot parameters: " + boot)
+		}
 	case "interrupted":
 		untilAsked(os.Interrupt)
 		fakeFinding("short", "cpu0 p = malloc 10\n")

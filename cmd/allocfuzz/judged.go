@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/impls"
 	"allocfuzz/oracle"
@@ -19,6 +20,8 @@ type batch struct {
 	replayer *engine.Replayer
 	subjects []*impls.Variant
 	tally    engine.Tally
+	boot     fuzz.Boot // for programs that give no such parameters
+	reports  bool
 	verbose  bool
 }
 
@@ -29,8 +32,14 @@ func (a *app) replayFile(ctx context.Context, name string, b *batch) error {
 	if err != nil {
 		return err
 	}
+	b.boot.Apply(p)
+	a.adviseNames(p)
 	list, err := b.replayer.Program(ctx, p, b.subjects)
 	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	c, err := oracle.Compile(p)
+	if err != nil {
 		return err
 	}
 	f := file{File: filepath.ToSlash(p.File), Subjects: []replay{}}
@@ -44,7 +53,7 @@ func (a *app) replayFile(ctx context.Context, name string, b *batch) error {
 		if r.Err != nil {
 			a.fail(r.Err)
 		}
-		f.Subjects = append(f.Subjects, replayOf(r))
+		f.Subjects = append(f.Subjects, replayOf(r, c))
 	}
 	if b.verbose && err == nil {
 		err = a.walkFile(ctx, p, b, &f)
@@ -52,6 +61,10 @@ func (a *app) replayFile(ctx context.Context, name string, b *batch) error {
 	a.doc.Files = append(a.doc.Files, f)
 	if !a.json {
 		a.tellFile(p, b, list)
+		a.tellSkips(c, list)
+		if b.reports {
+			a.tellReports(c, list)
+		}
 	}
 	return err
 }
@@ -65,11 +78,18 @@ const (
 )
 
 // replayOf is the JSON form of a replay.
-func replayOf(r *engine.Replay) replay {
+func replayOf(r *engine.Replay, c *oracle.Compiled) replay {
 	v := r.Verdict
 	out := replay{Subject: v.Subject.Name, Outcome: silent, Counts: r.Counts(),
-		Repaired: v.Repaired, Points: v.Steps, LeftOut: v.Left,
-		Trace: fmt.Sprintf("%016x", v.Hash)}
+		Repaired: v.Repaired, Reports: []report{}, Skips: []skip{}, Points: v.Steps,
+		LeftOut: v.Left, Trace: fmt.Sprintf("%016x", v.Hash)}
+	for _, d := range v.Reports {
+		out.Reports = append(out.Reports, report{c.Named(d.Where.Line),
+			fileLine(c, d.Where.Line), d})
+	}
+	for _, k := range v.Skips {
+		out.Skips = append(out.Skips, skip{c.Named(k.Line), fileLine(c, k.Line), k.Why})
+	}
 	switch {
 	case r.Err != nil:
 		out.Outcome = failed
@@ -80,6 +100,14 @@ func replayOf(r *engine.Replay) replay {
 		out.Known = r.Findings[0].Known
 	}
 	return out
+}
+
+// fileLine is the line in the file of operation n, 0 when the program was over.
+func fileLine(c *oracle.Compiled, n int) int {
+	if n < 0 || n >= len(c.Lines) || c.Lines[n].Src == nil {
+		return 0
+	}
+	return c.Lines[n].Src.Pos.Line
 }
 
 // walkMax bounds the operations of a program whose points are listed: a longer list
@@ -117,8 +145,9 @@ func (a *app) walkFile(ctx context.Context, p *prog.Program, b *batch, f *file) 
 // tellFile prints a file's table and the reports of what was found in it.
 func (a *app) tellFile(p *prog.Program, b *batch, list []engine.Replay) {
 	fmt.Fprintf(a.out, "%s\n", p.File)
-	t := a.newTable("subject", "outcome", "operations", "unsupported", "skipped", "repaired")
-	t.SetColumnConfigs(numbers("operations", "unsupported", "skipped", "repaired"))
+	t := a.newTable("subject", "outcome", "operations", "unsupported", "skipped", "repaired",
+		"reports")
+	t.SetColumnConfigs(numbers("operations", "unsupported", "skipped", "repaired", "reports"))
 	for i := range list {
 		t.AppendRow(replayRow(&list[i]))
 	}
@@ -149,9 +178,9 @@ func replayRow(r *engine.Replay) table.Row {
 	v := r.Verdict
 	switch {
 	case r.Err != nil:
-		return table.Row{v.Subject.Name, "error: see above", "", "", "", ""}
+		return table.Row{v.Subject.Name, "error: see above", "", "", "", "", ""}
 	case v.Left != "":
-		return table.Row{v.Subject.Name, "left out: " + v.Left, "", "", "", ""}
+		return table.Row{v.Subject.Name, "left out: " + v.Left, "", "", "", "", ""}
 	}
 	outcome := silent
 	if len(r.Findings) > 0 {
@@ -165,7 +194,39 @@ func replayRow(r *engine.Replay) table.Row {
 	}
 	c := r.Counts()
 	return table.Row{v.Subject.Name, outcome, c.Operations, share(&c), c.Skipped,
-		v.Repaired}
+		v.Repaired, len(v.Reports)}
+}
+
+// skipsMax bounds the skipped misuse that is told of a subject.
+const skipsMax = 4
+
+// tellSkips says which misuse was not carried out, and why: a program that misuses nothing
+// proves nothing about it.
+func (a *app) tellSkips(c *oracle.Compiled, list []engine.Replay) {
+	for i := range list {
+		v := list[i].Verdict
+		for n, k := range v.Skips {
+			if n == skipsMax {
+				a.sayf("%s: %d more were skipped", v.Subject.Name, len(v.Skips)-n)
+				break
+			}
+			a.sayf("%s: skipped: %s: %s", v.Subject.Name, c.Named(k.Line), k.Why)
+		}
+	}
+}
+
+// tellReports prints the reports that each subject's debug checks made, as the kernel
+// does.
+func (a *app) tellReports(c *oracle.Compiled, list []engine.Replay) {
+	for i := range list {
+		v := list[i].Verdict
+		for _, d := range v.Reports {
+			fmt.Fprintf(a.out, "%s, %s\n", v.Subject.Name, c.Named(d.Where.Line))
+			_ = d.Print(a.out, c.Named) // a failure to write stays and is told at the end
+			fmt.Fprintln(a.out)
+		}
+	}
+	_ = a.out.Flush()
 }
 
 // share is the part of the operations that was not supported.

@@ -14,7 +14,9 @@ import (
 // replayFlags are the flags of replay.
 type replayFlags struct {
 	pick    selection
+	boot    bootFlags
 	checks  string
+	reports bool
 	verbose bool
 }
 
@@ -29,11 +31,15 @@ func (a *app) replayCommand() *cobra.Command {
 			"when a bug that a schedule block expects did not occur on its subject.\n\n" +
 			"The table counts operations over all runs of the file. Unsupported is the share\n" +
 			"that the subject cannot do; repaired are departures, of a schedule made for any\n" +
-			"subject or another, that did not apply. With -v the points are in the words of a\n" +
-			"schedule: alloc(a) load cpu_slab.freelist 1.",
+			"subject or another, that did not apply. Reports are those of the debug checks of\n" +
+			"caches with debug flags: see them with --reports. With -v the points are in the\n" +
+			"words of a schedule: alloc(a) load cpu_slab.freelist 1.",
 		Example: "  allocfuzz replay --subject slub-2008-cmpxchg corpus/regress/*.prog\n" +
 			"  allocfuzz replay --unsound corpus/regress/*.prog\n" +
 			"  allocfuzz replay -v --checks=-step,-structure new.prog\n" +
+			"  allocfuzz replay --reports corpus/seeds/flush-and-validate.prog\n" +
+			"  allocfuzz replay --debug FZPU --rules 6.12 new.prog\n" +
+			"  allocfuzz replay --debug 'FZ;-,kmalloc-64' new.prog\n" +
 			"  allocfuzz replay --json - < new.prog",
 		Args:              needFiles,
 		ValidArgsFunction: completePrograms,
@@ -43,10 +49,13 @@ func (a *app) replayCommand() *cobra.Command {
 		},
 	}
 	f.pick.flags(c)
+	f.boot.flags(c)
 	c.Flags().StringVar(&f.checks, "checks", "", "rules to switch off, as in -step,-structure, or "+
 		"the only ones to apply, as in ownership,contents; rules: "+strings.Join(ruleNames(), ", "))
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false,
 		"print every point of the runs, as schedules name them")
+	c.Flags().BoolVar(&f.reports, "reports", false,
+		"print every report of the debug checks, as the kernel does")
 	must(c.RegisterFlagCompletionFunc("checks", completeList(checkWords)))
 	return c
 }
@@ -109,16 +118,21 @@ func (a *app) replay(files []string, f replayFlags) error {
 	if err != nil {
 		return err
 	}
+	boot, err := f.boot.parse()
+	if err != nil {
+		return err
+	}
 	r := engine.NewReplayer(oracle.Options{Checks: checks})
 	defer r.Close()
 	if f.checks != "" {
 		r.Flags = " --checks=" + f.checks
 	}
+	r.Flags += boot.Flags()
 	ctx, done := interruptible()
 	defer done()
 	a.in = untilDone(ctx, a.in)
 	b := &batch{replayer: r, subjects: subjects, tally: engine.NewTally(subjects),
-		verbose: f.verbose}
+		boot: boot, reports: f.reports, verbose: f.verbose}
 	for _, name := range files {
 		if ctx.Err() != nil {
 			break

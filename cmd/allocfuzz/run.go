@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/impls"
 )
@@ -19,6 +20,7 @@ import (
 // runFlags are the flags of run.
 type runFlags struct {
 	pick     selection
+	boot     bootFlags
 	budget   time.Duration
 	targets  []string
 	out      string
@@ -40,7 +42,9 @@ func (a *app) runCommand() *cobra.Command {
 			"its absence is the finding. The exit status is 1 when something unknown was\n" +
 			"found, and 2 also when a subject ran no program at all. Ctrl-C ends in good\n" +
 			"order with everything found so far on disk: with 1 when there was something,\n" +
-			"else with 130. A second Ctrl-C kills.",
+			"else with 130. A second Ctrl-C kills.\n\n" +
+			"--debug and --rules concern what is fuzzed, not the committed programs: their\n" +
+			"schedules are made for the paths of machines without.",
 		Example: "  allocfuzz run --for 30s\n" +
 			"  allocfuzz run --for 10m --target FuzzInterrupts --json\n" +
 			"  allocfuzz run --subject slab-2001-threelists,go-wasm2go-tlsf --out /tmp/findings",
@@ -52,6 +56,7 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	f.pick.flags(c)
+	f.boot.flags(c)
 	c.Flags().DurationVar(&f.budget, "for", 30*time.Second, "time for fuzzing all targets together")
 	c.Flags().StringSliceVar(&f.targets, "target", nil,
 		"fuzz targets by name, joined by commas (default: all)")
@@ -81,6 +86,7 @@ type session struct {
 	flags    *runFlags
 	root     string
 	subjects []*impls.Variant
+	boot     fuzz.Boot
 	targets  []string
 	work     string // thrown away at the end
 	made     bool   // the folder of findings was not there before
@@ -123,6 +129,9 @@ func (s *session) check() (err error) {
 		return fmt.Errorf("--parallel %d: expected a number of workers above 0", f.parallel)
 	}
 	if s.subjects, err = f.pick.subjects(); err != nil {
+		return err
+	}
+	if s.boot, err = f.boot.parse(); err != nil {
 		return err
 	}
 	if s.root, err = engine.FindRoot("."); err != nil {
@@ -194,7 +203,7 @@ func (s *session) fuzz(ctx context.Context) error {
 	a.sayf("findings go to %s", f.out)
 	m := a.newMeter(f.plain)
 	job := &engine.Job{Binary: bin, Targets: s.targets, For: f.budget, Parallel: f.parallel,
-		Work: s.work, Cache: f.cache, Out: f.out, Progress: m.show, Log: m.log}
+		Boot: s.boot, Work: s.work, Cache: f.cache, Out: f.out, Progress: m.show, Log: m.log}
 	for _, v := range s.subjects {
 		job.Subjects = append(job.Subjects, v.Name)
 	}
@@ -207,9 +216,11 @@ func (s *session) fuzz(ctx context.Context) error {
 	for name, c := range res.Tally {
 		s.tally.Add(name, *c)
 	}
-	if len(res.Findings) > 0 {
-		a.found()
-		a.doc.Findings = append(a.doc.Findings, res.Findings...)
+	for i := range res.Findings {
+		if !res.Findings[i].Known {
+			a.found()
+		}
 	}
+	a.doc.Findings = append(a.doc.Findings, res.Findings...)
 	return errors.Join(res.Faults...)
 }

@@ -8,37 +8,125 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"allocfuzz/debugcheck"
+	"allocfuzz/fuzz/detect"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
 )
 
+// subjectsFlags are the flags of subjects.
+type subjectsFlags struct {
+	verbose bool
+	misuse  bool
+	pick    selection
+	rules   []string
+}
+
 func (a *app) subjectsCommand() *cobra.Command {
-	var verbose bool
+	var f subjectsFlags
 	c := &cobra.Command{
 		Use:   "subjects",
 		Short: "list what is under test",
 		Long: "List every subject: its name and alias, its row in the table of historical\n" +
 			"designs, the year, what it is made of, whether it is sound or else what it is\n" +
 			"found by, the machines it is for (none, full or rt preemption) and what it can\n" +
-			"do.",
+			"do.\n\n" +
+			"With --misuse, run small programs instead and tell what the debug checks of\n" +
+			"the subjects that have any see: a table of kinds of misuse and debug options,\n" +
+			"one for all subjects that answer alike. -v adds the titles of the reports, and\n" +
+			"--json the programs.",
 		Example: "  allocfuzz subjects\n  allocfuzz subjects -v\n" +
-			"  allocfuzz subjects --json",
+			"  allocfuzz subjects --json\n" +
+			"  allocfuzz subjects --misuse --subject slub-2008-seq --rules 6.1,6.12",
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.begin(cmd)
+			if f.misuse {
+				return a.listMisuse(&f)
+			}
+			for _, name := range []string{"subject", "unsound", "rules"} {
+				if cmd.Flags().Changed(name) {
+					return fmt.Errorf("--%s is for --misuse alone; see %s --help", name,
+						cmd.CommandPath())
+				}
+			}
 			for _, v := range all.Variants() {
 				a.doc.Subjects = append(a.doc.Subjects, describe(v, nil))
 			}
 			if !a.json {
-				a.listSubjects(verbose)
+				a.listSubjects(f.verbose)
 			}
 			return nil
 		},
 	}
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false,
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false,
 		"say what each one is, and which fields may be raced on and why")
+	c.Flags().BoolVar(&f.misuse, "misuse", false, "tell what debug checks see, by running programs")
+	f.pick.flags(c)
+	c.Flags().StringSliceVar(&f.rules, "rules", nil, "kernels whose debug checks apply, joined by "+
+		"commas: 6.1 (the default) or 6.12 for SLUB, 2.4 (the default) or 2.6 for SLAB")
+	must(c.RegisterFlagCompletionFunc("rules", completeList(kernels)))
 	return c
+}
+
+// kernels are the values of --rules.
+func kernels() []string {
+	return []string{debugcheck.SLUB61.String(), debugcheck.SLUB612.String(),
+		debugcheck.SLAB24.String(), debugcheck.SLAB26.String()}
+}
+
+// listMisuse runs the programs of misuse and tells what was seen.
+func (a *app) listMisuse(f *subjectsFlags) error {
+	subjects, err := f.pick.subjects()
+	if err != nil {
+		return err
+	}
+	var rules []debugcheck.Rules
+	for _, word := range f.rules {
+		r, err := debugcheck.ParseRules(word)
+		if err != nil {
+			return fmt.Errorf("--rules: %w", err)
+		}
+		rules = append(rules, r)
+	}
+	for _, v := range subjects {
+		if v.Caps.Has(impls.CapDebug) {
+			a.doc.Subjects = append(a.doc.Subjects, describe(v, nil))
+		} else if len(f.pick.names) > 0 && !f.pick.unsound {
+			return fmt.Errorf("--subject: %s has no debug checks: expected a subject that "+
+				"allocfuzz subjects lists with the capability debug", v.Name)
+		}
+	}
+	tables, err := detect.Tables(subjects, rules)
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		a.doc.Misuse = append(a.doc.Misuse, misuseOf(t))
+	}
+	if !a.json {
+		detect.Write(a.out, tables, f.verbose)
+	}
+	return nil
+}
+
+// misuseOf is the JSON form of a table.
+func misuseOf(t *detect.Table) misuseTable {
+	out := misuseTable{Rules: t.Rules.String()}
+	for _, v := range t.Subjects {
+		out.Subjects = append(out.Subjects, v.Name)
+	}
+	for i, k := range detect.Kinds() {
+		row := misuseRow{Name: k.Name}
+		for j, x := range t.Answers[i] {
+			row.Answers = append(row.Answers, answer{Name: detect.Columns()[j].String(),
+				Word: x.Word(), State: x.State.String(), Moment: x.Moment.String(),
+				Effect: x.Effect.String(), Title: x.Title, Program: x.Program})
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
 }
 
 // newTable starts a table on the results.

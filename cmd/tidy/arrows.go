@@ -40,9 +40,14 @@ var arrows = []row{
 	{"corpus/bugs", nil, nil},
 	{"corpus/...", []string{"corpus/prog", "corpus/bugs"}, nil},
 
+	{"oracle/live", []string{"impls"}, nil},
+	{"oracle/pages", []string{"impls", "impls/fault"}, nil},
+	{"oracle/shadow", []string{"impls", "impls/fault", "debugcheck"}, nil},
 	{"oracle/sched", []string{"impls/machine", "impls/fault", "corpus/prog"}, nil},
 	{"oracle", []string{
-		"oracle/sched", "impls", "impls/play", "impls/machine", "impls/fault", "corpus/prog",
+		"oracle/sched", "oracle/shadow", "oracle/live", "oracle/pages", "impls", "impls/play",
+		"impls/machine",
+		"impls/fault", "corpus/prog", "debugcheck",
 	}, nil},
 
 	// Instrumented by every fuzz binary, so it stays light: see heavy.

@@ -84,7 +84,17 @@ func (e *ending) fault(what string) error {
 
 // runsSubjects tells whether the target's inputs are programs for subjects.
 func (r *targetRun) runsSubjects() bool {
-	return r.name == fuzz.FuzzSequential.Name || r.name == fuzz.FuzzInterrupts.Name
+	return r.target() != nil
+}
+
+// target is the fuzz target when its inputs are programs, else nil.
+func (r *targetRun) target() *fuzz.Target {
+	for _, t := range fuzz.Targets() {
+		if t.Name == r.name {
+			return t
+		}
+	}
+	return nil
 }
 
 // died tells of an input that hung the worker or ended it, which the fuzz engine
@@ -100,11 +110,7 @@ func (r *targetRun) died(e *ending) error {
 	if err != nil {
 		return err
 	}
-	target := fuzz.FuzzInterrupts
-	if r.name == fuzz.FuzzSequential.Name {
-		target = fuzz.FuzzSequential
-	}
-	p := target.Program(data)
+	p := r.target().Program(data)
 	file := filepath.Join(r.job.Out, "hung-"+filepath.Base(saved)+".prog")
 	r.res.Findings = append(r.res.Findings, Finding{Title: string(fault.Hung),
 		Also: []string{string(fault.Exited)}, Class: fault.Process.String(), Identity: id,

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"allocfuzz/corpus"
 	"allocfuzz/fuzz"
 	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
@@ -24,7 +25,7 @@ type Finding struct {
 	Place    string   `json:"place"`    // file:line of the operation, "" when not known
 	Report   string   `json:"report"`   // file with the whole report, "" when there is none
 	Command  string   `json:"command"`  // repeats it
-	Known    bool     `json:"known"`    // the file says that it must occur
+	Known    bool     `json:"known"`    // a committed program says that it must occur
 	Target   string   `json:"target"`   // fuzz target that met it, "" for a replay
 }
 
@@ -85,6 +86,26 @@ func (f *Finding) set(key, value string) {
 	case "REPLAY":
 		f.Command = value
 	}
+}
+
+// An expectation is a title that a committed program expects of a subject.
+type expectation struct{ subject, title string }
+
+// expectations are those of the whole corpus: what fuzzing meets again is known.
+func expectations() map[expectation]bool {
+	out := map[expectation]bool{}
+	for f := range corpus.All() {
+		p, err := f.Program()
+		if err != nil {
+			panic("allocfuzz: committed program: " + err.Error())
+		}
+		for i := range p.Scheds {
+			if s := &p.Scheds[i]; s.Bug != "" {
+				out[expectation{s.Subject, s.Bug}] = true
+			}
+		}
+	}
+	return out
 }
 
 // gather lists the findings of a folder that are not in before, the smallest

@@ -18,6 +18,7 @@ type Job struct {
 	Binary   *Binary
 	Targets  []string
 	Subjects []string      // names of subjects; none are the sound ones
+	Boot     fuzz.Boot     // boot parameters for inputs without any
 	For      time.Duration // of all targets together
 	Parallel int           // workers
 	Work     string        // folder for what is thrown away, which must exist
@@ -94,8 +95,14 @@ func (j *Job) Run(ctx context.Context) *Result {
 	if err != nil {
 		res.Faults = append(res.Faults, fmt.Errorf("read the findings: %w", err))
 	}
+	expected := expectations()
 	for i := range found {
-		found[i].Target = j.met[found[i].Identity]
+		f := &found[i]
+		f.Target = j.met[f.Identity]
+		f.Known = expected[expectation{f.Subject, f.Title}]
+		for _, t := range f.Also {
+			f.Known = f.Known || expected[expectation{f.Subject, t}]
+		}
 	}
 	res.Findings = append(found, res.Findings...)
 	return res
@@ -160,6 +167,7 @@ func (r *targetRun) start(ctx context.Context, left time.Duration) (again bool, 
 	defer stop()
 	c := &child{dir: dirs.work, line: r.line, env: append(os.Environ(),
 		fuzz.EnvSubjects+"="+strings.Join(j.Subjects, ","), fuzz.EnvFindings+"="+j.Out,
+		fuzz.EnvDebug+"="+j.Boot.Debug, fuzz.EnvRules+"="+j.Boot.Rules.String(),
 		fuzz.EnvStats+"="+dirs.stats)}
 	ticking := r.tick(dirs.stats, began)
 	failure := c.run(limited, j.Binary.Path, "-test.run=^$", "-test.fuzz=^"+r.name+"$",

@@ -6,11 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"allocfuzz/corpus"
 	"allocfuzz/corpus/bugs"
+	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/exam"
 	"allocfuzz/fuzz/input"
@@ -140,41 +142,83 @@ func TestMutant(t *testing.T) {
 	} else {
 		t.Logf("%d of %d single departures: %s", x.Found, x.Schedules, x.Finding.Title)
 	}
-	hunt(t, c.Mutant, start(t, p))
+	hunt(t, c, start(t, p))
 }
 
 // huntMax bounds the inputs until a mutant must be found from the seeds.
 const huntMax = 300000
 
-// hunt mutates inputs until the mutant is found: those of pool, and half of the time
-// also whatever gave a trace of a length not seen before, as a fuzzer keeps what
-// covers something new.
-func hunt(t *testing.T, v *impls.Variant, pool [][]byte) {
+// hunt mutates inputs until the mutant is found.
+func hunt(t *testing.T, c *exam.Case, pool [][]byte) {
+	if f, n := mutate(t, c.Mutant, isDebug(c.Patch), pool, huntMax); f != nil {
+		t.Logf("mutated seeds: %s after %d inputs", f.Report.Finding.Identity(), n)
+		return
+	}
+	t.Errorf("not found in %d mutated inputs", huntMax)
+}
+
+// huntClean is the number of inputs that must show nothing on the clean tree: what a
+// hunt finds is the mutant then.
+const huntClean = 2000
+
+// TestCleanHunt: hunts show nothing on the clean tree.
+func TestCleanHunt(t *testing.T) {
+	type key struct {
+		v     *impls.Variant
+		debug bool
+	}
+	done := map[key]bool{}
+	for _, p := range patches(t) {
+		k := key{load(t, p).Clean, isDebug(p)}
+		if done[k] {
+			continue
+		}
+		done[k] = true
+		if f, n := mutate(t, k.v, k.debug, start(t, p), huntClean); f != nil {
+			t.Errorf("%s after %d inputs\n%s", f.Report.Finding.Identity(), n,
+				prog.Format(f.Report.Program))
+		}
+	}
+}
+
+// isDebug says whether a bug shows in programs with debug flags only.
+func isDebug(p *bugs.Patch) bool { return slices.Contains(p.Needs, "debug") }
+
+// mutate runs up to most inputs on a subject and returns the first failure, with the
+// number of inputs until then: mutations of pool, and half of the time also of whatever
+// gave a trace of a length not seen before, as a fuzzer keeps what covers something new.
+// What inputs mean is up to the target that looks for such bugs.
+func mutate(t *testing.T, v *impls.Variant, debug bool, pool [][]byte, most int) (
+	f *fuzz.Failure, n int) {
 	s := fuzz.NewSession([]*impls.Variant{v})
 	defer s.Close()
+	run := s.Interrupts
+	if debug {
+		run = s.Debugged
+	}
+	opt := input.DecodeOptions{Debug: debug, Misuse: debug}
 	rng := rand.New(rand.NewPCG(1, 2))
 	seen, given := map[uint64]bool{}, len(pool)
-	for n := 1; n <= huntMax; n++ {
+	for n = 1; n <= most; n++ {
 		from := pool
 		if rng.IntN(2) == 0 {
 			from = pool[:given]
 		}
-		data := input.Mutate(rng, from[rng.IntN(len(from))])
+		data := input.Mutate(rng, from[rng.IntN(len(from))], opt)
 		before := s.Stats.Points
-		f, err := s.Interrupts(data)
+		f, err := run(data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if f != nil {
-			t.Logf("mutated seeds: %s after %d inputs", f.Report.Finding.Identity(), n)
-			return
+			return f, n
 		}
 		if points := s.Stats.Points - before; !seen[points] && points < 500 {
 			seen[points] = true
 			pool = append(pool, data)
 		}
 	}
-	t.Errorf("not found in %d mutated inputs", huntMax)
+	return nil, most
 }
 
 // start is what a hunt starts from: the committed seeds. For a bug that needs a
@@ -183,14 +227,21 @@ func hunt(t *testing.T, v *impls.Variant, pool [][]byte) {
 func start(t *testing.T, p *bugs.Patch) [][]byte {
 	for _, need := range p.Needs {
 		if strings.HasPrefix(need, "seqbits=") {
-			return [][]byte{seed(t, "aba-interrupt"), seed(t, "preempt-migrate")}
+			return [][]byte{encoded(t, "aba-interrupt", 2), encoded(t, "preempt-migrate", 2)}
 		}
 	}
-	return fuzz.Seeds()
+	if len(p.From) == 0 {
+		return fuzz.Seeds(isDebug(p))
+	}
+	var pool [][]byte
+	for _, name := range p.From {
+		pool = append(pool, encoded(t, name, 0))
+	}
+	return pool
 }
 
-// seed is a committed seed at a sequence number of 2 bits.
-func seed(t *testing.T, name string) []byte {
+// encoded is a committed seed, with a sequence number of so many bits where that is not 0.
+func encoded(t *testing.T, name string, seqbits int) []byte {
 	t.Helper()
 	for f := range corpus.Seeds() {
 		if f.Name != "corpus/seeds/"+name+".prog" {
@@ -200,7 +251,9 @@ func seed(t *testing.T, name string) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Machine.SeqBits = 2
+		if seqbits > 0 {
+			p.Machine.SeqBits = seqbits
+		}
 		data, err := input.Encode(p)
 		if err != nil {
 			t.Fatal(err)

@@ -25,6 +25,7 @@ const (
 	headCaches  = headTaskCPU + tasksMax
 	headCache   = headCaches + 1
 	cacheBytes  = 8
+	headFlags   = 6                                  // of each cache: its debug flags
 	headEdits   = headCache + declaredMax*cacheBytes // two bytes each, to the end of the head
 )
 
@@ -45,16 +46,18 @@ func (d *Decoder) head(data []byte) {
 	d.p.Machine.PageSize = pick(pageSizeTable, next())
 	d.p.Machine.SeqBits = pick(seqBitsTable, next())
 	seq0 := next()
-	d.p.Machine.Preempt = prog.Preempt(pick(preemptTable, next()))
+	preempt := next() // two bits, and the rules of the debug checks
+	d.p.Machine.Preempt = prog.Preempt(pick(preemptTable, preempt))
 	plain, err := c.GetBool() // true for 0
 	d.p.Machine.TSO = !plain && err == nil && d.opt.StoreBuffers
-	mode, pages := pick(baseTable, next()), int(next()&15)
+	mode, pages := pick(baseTable, next()), next() // four bits, and the debug options
+	d.boot(pick(debugTable, pages>>4), pick(rulesTable, preempt>>2))
 	if d.opt.Sequential {
 		d.p.Machine.CPUs = 1
 	}
 	fitMachine(&d.p.Machine)
 	d.p.Machine.Seq0 = firstSeq(seq0, d.p.Machine.SeqBits)
-	setBase(&d.p.Machine, mode, pages)
+	setBase(&d.p.Machine, mode, int(pages&15))
 
 	d.headTasks(pick(tasksTable, next()), next)
 	n := pick(declaredTable, next())
@@ -66,6 +69,15 @@ func (d *Decoder) head(data []byte) {
 	for i := range n {
 		d.caches.show(i)
 	}
+}
+
+// boot sets the debug options that the bits of mask name, for all caches, and the rules.
+func (d *Decoder) boot(mask, rules int) {
+	if !d.opt.Debug {
+		return
+	}
+	d.p.Machine.Debug = debugStrings[mask%len(debugStrings)]
+	d.p.Machine.Rules = prog.Rules(rules % (int(prog.Rules26) + 1))
 }
 
 func (d *Decoder) headTasks(n int, next func() byte) {
@@ -86,6 +98,7 @@ func (d *Decoder) headCache(i int, next func() byte) {
 	s.CPUPartial = pick(keptTable, next())
 	placing(&s, next())
 	d.flags(&s, uint64(pick(flagsTable, next())))
+	d.caches.checks(i, s.Flags)
 	array := next()
 	s.Limit, s.Batch = pick(limitTable, array&7), pick(batchTable, array>>3)
 	d.spec[i] = prog.Cache{Name: cacheNames[i], Spec: s}
@@ -165,8 +178,18 @@ func setBase(m *prog.Machine, mode, k int) {
 func (d *Decoder) headValue(field byte, v uint64) {
 	if which := int(field>>4) % (declaredMax + 1); which > 0 {
 		if which <= len(d.p.Caches) {
-			d.specValue(&d.p.Caches[which-1].Spec, field&15, v)
+			s := &d.p.Caches[which-1].Spec
+			d.specValue(s, field&15, v)
+			d.caches.checks(which-1, s.Flags)
 		}
+		return
+	}
+	switch field & 7 {
+	case valueDebug:
+		d.boot(int(v&63), int(d.p.Machine.Rules))
+		return
+	case valueRules:
+		d.boot(debugMask(d.p.Machine.Debug), int(v%(uint64(prog.Rules26)+1)))
 		return
 	}
 	m, seq0 := d.p.Machine, d.p.Machine.Seq0
@@ -201,6 +224,8 @@ const (
 	valueSeq0
 	valueBaseLow
 	valueBaseHigh
+	valueDebug // bits of debugLetters
+	valueRules
 )
 
 // Fields of a value record of a cache, declared or created.

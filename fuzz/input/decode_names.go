@@ -162,9 +162,18 @@ func (s *slots) waitFor(b byte, kind int) (slot int, ok bool) {
 
 // caches is what is known of the names of caches.
 type caches struct {
-	known uint16
-	shown int
-	name  [CachesMax]string
+	known   uint16
+	checked uint16 // have debug flags
+	shown   int
+	name    [CachesMax]string
+}
+
+// checks notes the flags of a cache.
+func (c *caches) checks(i int, flags []string) {
+	c.checked &^= 1 << i
+	if flagsOf(flags...)&checkedFlags != 0 {
+		c.checked |= 1 << i
+	}
 }
 
 func (c *caches) show(i int) string {

@@ -397,7 +397,8 @@ func (d *Decoder) fillFreeBulk(l *prog.Line, r *record) bool {
 	return true
 }
 
-// fillCreate makes a cache. Byte 3 is objects, min_partial and cpu_partial, byte 7 as in the head.
+// fillCreate makes a cache. Byte 3 is objects, min_partial and cpu_partial, the low half of byte 6
+// the flags, byte 7 as in the head.
 func (d *Decoder) fillCreate(l *prog.Line, r *record) bool {
 	k := d.caches.choose(r[2], r[6]&flagExact == flagExact)
 	s := d.specs.take(1)
@@ -406,6 +407,8 @@ func (d *Decoder) fillCreate(l *prog.Line, r *record) bool {
 	s[0].MinPartial = pick(minTable, r[3]>>3&3)
 	s[0].CPUPartial = pick(keptTable, r[3]>>5)
 	placing(&s[0], r[7])
+	d.flags(&s[0], uint64(pick(flagsTable, r[6]&15)))
+	d.caches.checks(k, s[0].Flags)
 	l.Spec = &s[0]
 	l.Results = d.one(d.caches.show(k))
 	d.caches.known |= 1 << k

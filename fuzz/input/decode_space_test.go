@@ -47,6 +47,7 @@ func noteMachine(seen map[string]bool, m *prog.Machine) {
 	seen[fmt.Sprintf("seqbits %d", m.SeqBits)] = true
 	seen["preempt "+m.Preempt.String()] = true
 	seen["tso"] = seen["tso"] || m.TSO
+	seen["debug "+m.Debug], seen["rules "+m.Rules.String()] = true, true
 	if m.Seq0 == 1<<m.SeqBits-1 {
 		seen["seq0 all-ones"] = true
 	}
@@ -76,6 +77,8 @@ func noteLine(seen map[string]bool, l *prog.Line, depth int) {
 	case prog.Repeat:
 		seen[fmt.Sprintf("repeat %d", l.Count)] = true
 		seen["repeat nested"] = seen["repeat nested"] || depth > 1
+	case prog.Create:
+		seen["created flags"] = seen["created flags"] || len(l.Spec.Flags) > 0
 	case prog.Malloc:
 		seen[fmt.Sprintf("malloc %d", l.Nums[0])] = true
 	case prog.Calloc:

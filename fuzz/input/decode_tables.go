@@ -52,6 +52,46 @@ var (
 		flagsOf("hwalign"), flagsOf("nomerge"), flagsOf("reclaim")}
 )
 
+// The tables of the boot parameters: the options of all caches as bits of debugLetters, mostly
+// none, and the rules.
+var (
+	debugTable = []int{0, 0, 0, debugMask("FZPU"), 0, debugMask("FZP"), 0, debugMask("ZP"), 0,
+		debugMask("F"), 0, debugMask("Z"), 0, debugMask("P"), debugMask("FZ"), debugMask("FU")}
+	rulesTable = []int{int(prog.RulesOwn), int(prog.Rules612), int(prog.RulesOwn),
+		int(prog.Rules26), int(prog.RulesOwn), int(prog.Rules612), int(prog.Rules24),
+		int(prog.RulesOwn)}
+)
+
+// debugLetters are the letters of a machine's debug options.
+const debugLetters = "FZPUTA"
+
+// debugStrings are the options by their bits; the first is none.
+var debugStrings = spellDebug()
+
+func spellDebug() (names [1 << len(debugLetters)]string) {
+	for mask := range names {
+		for i := range len(debugLetters) {
+			if mask>>i&1 != 0 {
+				names[mask] += debugLetters[i : i+1]
+			}
+		}
+	}
+	return names
+}
+
+// debugMask is the bits of a string of options, -1 for one that bits do not spell.
+func debugMask(s string) int {
+	for mask, name := range debugStrings {
+		if name == s {
+			return mask
+		}
+	}
+	return -1
+}
+
+// checkedFlags are the words that make a cache look for damage.
+var checkedFlags = flagsOf("poison", "redzone", "sanity", "user")
+
 // flagsOf returns words of prog.CacheFlags as bits.
 func flagsOf(words ...string) int {
 	mask := 0
@@ -77,6 +117,47 @@ func place(table []int, v int) int {
 
 // pick returns the value of a byte.
 func pick(table []int, b byte) int { return table[int(b)%len(table)] }
+
+// bytesOf returns how many bytes a misuse damages, or how far inside it frees: mostly up to 16, at
+// most 112.
+func bytesOf(b byte) int {
+	if b < 160 {
+		return 1 + int(b&15)
+	}
+	return 17 + int(b-160)
+}
+
+func bytesCode(n uint64) (b byte, ok bool) {
+	switch {
+	case n == 0 || n > 112:
+		return 0, false
+	case n <= 16:
+		return byte(n - 1), true
+	}
+	return byte(160 + n - 17), true
+}
+
+// offsetOf returns the byte of a region that a flip begins at, -1 when the program does not say:
+// mostly one of the first eight, at most the 136th.
+func offsetOf(b byte) int {
+	switch {
+	case b == 0:
+		return -1
+	case b < 128:
+		return int(b-1) & 7
+	}
+	return 8 + int(b-128)
+}
+
+func offsetCode(n uint64) (b byte, ok bool) {
+	switch {
+	case n < 8:
+		return byte(n + 1), true
+	case n < 136:
+		return byte(128 + n - 8), true
+	}
+	return 0, false
+}
 
 // freeSize is the verb free for an allocation by size; prog.Free is the one for objects. They
 // differ only in which operand they prefer.
@@ -127,7 +208,7 @@ var handlerVerbs = verbSet(
 	prog.Alloc, prog.Free, prog.AllocBulk, prog.FreeBulk, prog.Malloc, prog.Calloc, prog.Realloc,
 	prog.Memalign, prog.Usable, prog.FreeSized, prog.Pages, prog.PagesFree, prog.Fill, prog.Verify,
 	prog.Repeat, freeSize, prog.Overrun, prog.Underrun, prog.WriteFreed, prog.FreeAgain,
-	prog.FreeInside, prog.FreeForeign, prog.FreeWrong, prog.Flip,
+	prog.FreeInside, prog.FreeForeign, prog.FreeWrong, prog.Flip, prog.ValidateCache,
 )
 
 func verbSet(list ...prog.Verb) uint64 {

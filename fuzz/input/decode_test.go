@@ -23,6 +23,9 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
+		if debugMask(p.Machine.Debug) < 0 {
+			continue
+		}
 		data, err := Encode(p)
 		if err != nil {
 			f.Fatal(err)
@@ -58,6 +61,7 @@ func checkDecode(t *testing.T, d *Decoder, data []byte) {
 	before := bytes.Clone(data)
 	for _, opt := range []DecodeOptions{
 		{}, Everything, {Sequential: true}, {Budget: 7, Lines: 5}, {Misuse: true},
+		{Debug: true, Sequential: true},
 	} {
 		p := d.Decode(data, opt)
 		if err := prog.Validate(p); err != nil {
@@ -108,6 +112,9 @@ func checkOptions(t *testing.T, p *prog.Program, opt DecodeOptions) {
 	if opt.Sequential && (p.Machine.CPUs > 1 || len(p.Tasks)+len(p.Scheds) > 0) {
 		t.Fatalf("not sequential:\n%s", p)
 	}
+	if m := &p.Machine; !opt.Debug && (m.Debug != "" || m.Rules != prog.RulesOwn) {
+		t.Fatalf("%+v: boot parameters\n%s", opt, p)
+	}
 	for i := range p.Caches {
 		if len(p.Caches[i].Spec.Flags) > 0 && !opt.Debug {
 			t.Fatalf("%+v: flags\n%s", opt, p)
@@ -115,6 +122,8 @@ func checkOptions(t *testing.T, p *prog.Program, opt DecodeOptions) {
 	}
 	p.Walk(func(l *prog.Line, _ []int) {
 		switch {
+		case l.Spec != nil && len(l.Spec.Flags) > 0 && !opt.Debug:
+			t.Fatalf("%+v: flags: %s", opt, prog.AppendLine(nil, l))
 		case opt.Sequential && l.Verb != prog.Check && l.Ctx != prog.Ctx{Kind: prog.CPUCtx}:
 			t.Fatalf("not sequential: %s", prog.AppendLine(nil, l))
 		case l.Verb.Op().Class == prog.ClassMisuse && !opt.Misuse:
@@ -248,7 +257,8 @@ func TestDecodeSpace(t *testing.T) {
 		"ctx named", "fail", "zero", "atomic", "repeat 126", "repeat 6", "repeat nested",
 		"iteration",
 		"delivery", "waits", "low base", "straddle", "top", "caches 0", "caches 3", "objects 2",
-		"malloc 0", "calloc overflow",
+		"malloc 0", "calloc overflow", "debug FZPU", "debug Z", "rules 6.12", "rules 2.4",
+		"rules 2.6", "rules ", "created flags",
 	} {
 		need(t, seen, s)
 	}

@@ -71,6 +71,9 @@ func (e *encoder) fits() error {
 	case m.Pages > valueMax || m.Pages*m.PageSize > arenaMax:
 		return fmt.Errorf("an arena of %d pages of %d bytes does not fit into bytes, "+
 			"expected at most %d pages and %d bytes", m.Pages, m.PageSize, valueMax, arenaMax)
+	case debugMask(m.Debug) < 0:
+		return fmt.Errorf("the debug options %q do not fit into bytes, expected letters of %s "+
+			"in this order, for all caches", m.Debug, debugLetters)
 	case len(p.Tasks) > tasksMax:
 		return fmt.Errorf("%d tasks do not fit into bytes, expected at most %d",
 			len(p.Tasks), tasksMax)
@@ -198,6 +201,7 @@ func (e *encoder) head() error {
 		more = append(more, extra{valueBaseLow, m.Base & (1<<32 - 1)},
 			extra{valueBaseHigh, m.Base >> 32})
 	}
+	more = append(more, bootCode(&h, &m)...)
 	h[headTasks] = byte(max(0, place(tasksTable, len(e.p.Tasks))))
 	for i := range e.p.Tasks {
 		h[headTaskCPU+i] = byte(e.p.Tasks[i].CPU)
@@ -209,6 +213,17 @@ func (e *encoder) head() error {
 	}
 	e.out = append(e.out, h[:]...)
 	return e.values(more)
+}
+
+// bootCode writes the debug options and the rules into bits that others leave.
+func bootCode(h *[HeadSize]byte, m *prog.Machine) []extra {
+	var more []extra
+	mask := debugMask(m.Debug)
+	debug, more := coded(more, debugTable, mask, extra{valueDebug, uint64(mask)})
+	h[headBasePages] |= debug << 4
+	rules, more := coded(more, rulesTable, int(m.Rules), extra{valueRules, uint64(m.Rules)})
+	h[headPreempt] |= rules << 2
+	return more
 }
 
 func defaultPage(word int) int { return prog.Machine{Word: word}.Resolve().PageSize }

@@ -337,9 +337,9 @@ func (e *encoder) create(l *prog.Line, r *record) ([]extra, error) {
 	kept, more = coded(more, keptTable, s.CPUPartial, given(valueOfSpec|valueKept, s.CPUPartial))
 	r[3] = objects | least<<3 | kept<<5
 	r[7], more = placingCode(more, s, valueOfSpec)
-	if mask := flagsOf(s.Flags...); mask != 0 {
-		more = append(more, extra{valueOfSpec | valueFlags, uint64(mask)})
-	}
+	mask := flagsOf(s.Flags...)
+	flags, more := coded(more, flagsTable, mask, extra{valueOfSpec | valueFlags, uint64(mask)})
+	r[6] |= flags
 	if s.Limit != prog.NotGiven {
 		more = append(more, given(valueOfSpec|valueLimit, s.Limit))
 	}
@@ -367,13 +367,15 @@ func (e *encoder) misuse(l *prog.Line, r *record) ([]extra, error) {
 		r[3], err = e.cache(l.Cache)
 	}
 	switch {
-	case l.Verb == prog.FreeWrong:
+	case l.Verb == prog.FreeForeign && l.Cache == "":
+		r[4] = foreignSize
+	case l.Verb == prog.FreeWrong || l.Verb == prog.FreeForeign:
 		r[4], err = e.cache(l.Cache)
-	case len(l.Nums) == 0:
-	case l.Nums[0] <= 256:
-		r[4] = byte(l.Nums[0] - 1)
-	default:
-		more = append(more, extra{valueFirst, l.Nums[0]})
+	case len(l.Nums) > 0:
+		var ok bool
+		if r[4], ok = bytesCode(l.Nums[0]); !ok {
+			more = append(more, extra{valueFirst, l.Nums[0]})
+		}
 	}
 	return more, err
 }
@@ -395,10 +397,11 @@ func flipCode(l *prog.Line, r *record) []extra {
 				more = append(more, extra{valueBits2, kv.Num >> 32})
 			}
 			more = append(more, extra{valueBits, kv.Num & (1<<32 - 1)})
-		case kv.Num < 255:
-			r[5] = byte(kv.Num) + 1
 		default:
-			more = append(more, extra{valueByte, kv.Num + 1})
+			var ok bool
+			if r[5], ok = offsetCode(kv.Num); !ok {
+				more = append(more, extra{valueByte, kv.Num + 1})
+			}
 		}
 	}
 	return more

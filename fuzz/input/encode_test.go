@@ -8,8 +8,8 @@ import (
 	"allocfuzz/corpus/prog"
 )
 
-// TestEncodeCorpus demands that every block of every committed program but the traces fits into
-// bytes and comes back the same up to names.
+// TestEncodeCorpus demands that every block of every committed program but the traces, and those
+// with debug options that bits do not spell, fits into bytes and comes back the same up to names.
 func TestEncodeCorpus(t *testing.T) {
 	for _, f := range corpusFiles() {
 		t.Run(f.Name, func(t *testing.T) {
@@ -19,6 +19,12 @@ func TestEncodeCorpus(t *testing.T) {
 			}
 			for i := range max(1, len(p.Scheds)) {
 				data, err := EncodeBlock(p, i)
+				if debugMask(p.Machine.Debug) < 0 {
+					if err == nil {
+						t.Fatal("options for caches by name fit into bytes")
+					}
+					return
+				}
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -64,6 +70,16 @@ machine base=0x600 pages=7 seq0=100 seqbits=8 word=16
 		"top": `
 machine base=0xffffffffffff8000 pages=8
 `,
+		"boot": `
+machine cpus=2 debug="FZPUTA" pages=3 preempt=rt rules=2.4
+cache c size=64
+`,
+		"boot with a base": `
+machine base=0x3fd70000 debug="TA" preempt=full rules=6.12
+`,
+		"boot at the end": `
+machine base=0xffffffffffff8000 debug="ZP" pages=8 rules=2.6
+`,
 		"caches": `
 cache c align=4096 batch=60 cpu_partial=30 ctor=on flags=failslab,trace size=100000
 cache c2 limit=120 min_partial=5 objects=99 order=3 size=4097
@@ -72,6 +88,8 @@ cpu0 d = create align=32 batch=9 cpu_partial=13 ctor=on fail=9 flags=poison size
 cpu0 e = create limit=7 min_partial=10 objects=5 order=2 size=70000
 cpu0 a = alloc d
 cpu0 d = create size=8
+cpu0 e = create flags=poison,redzone,sanity,user size=8
+cpu0 e = create flags=failslab size=8
 `,
 		"numbers": `
 cpu0 a = malloc 140737488355328
@@ -144,8 +162,16 @@ cpu0 flip padding of a bits=1311768467463790320 byte=1000
 cpu0 flip slab.inuse of p
 cpu0 flip cache.nr_slabs c1 bits=3
 cpu0 freeinside c a 8
-cpu0 freeforeign p
+cpu0 g = pages 1
+cpu0 freeforeign g
+cpu0 freeforeign c1 g
 cpu0 freewrong c1 a
+cpu0 overrun a 112
+cpu0 overrun a 113
+cpu0 flip leftred of a byte=7
+cpu0 flip object of a byte=8
+cpu0 flip object of a byte=135
+cpu0 flip object of a byte=136
 cpu0 free c a
 cpu0 writefreed a
 cpu0 freeagain c a
@@ -182,6 +208,10 @@ func TestEncodeRefuses(t *testing.T) {
 	cache := "cache c size=64\n"
 	for _, c := range []struct{ text, want string }{
 		{"machine cpus=5\n", "5 cpus"},
+		{"machine debug=\"ZF\"\n", "the debug options \"ZF\""},
+		{"machine debug=\"FZ;-,c\"\n", "the debug options \"FZ;-,c\""},
+		{"machine debug=\"-\"\n", "the debug options \"-\""},
+		{"cpu0 a = malloc 8\ncpu0 freeforeign a\n", "freeforeign a"},
 		{"machine pages=100000\n", "an arena of 100000 pages"},
 		{cache + many, "257 lines"},
 		{cache + "cpu0 repeat 5000 {\n\tcpu0 a = alloc c\n}\n", "5000 operations"},
@@ -227,6 +257,16 @@ func TestCodes(t *testing.T) {
 		if b, ok := attemptCode(size + 1); ok {
 			if got := attemptOf(b); got != size+1 {
 				t.Fatalf("attemptOf(attemptCode(%d)) = %d", size+1, got)
+			}
+		}
+		if b, ok := bytesCode(uint64(size)); ok {
+			if got := bytesOf(b); got != size {
+				t.Fatalf("bytesOf(bytesCode(%d)) = %d", size, got)
+			}
+		}
+		if b, ok := offsetCode(uint64(size)); ok {
+			if got := offsetOf(b); got != size {
+				t.Fatalf("offsetOf(offsetCode(%d)) = %d", size, got)
 			}
 		}
 		if b, ok := failCode(size); ok {

@@ -34,6 +34,11 @@ var fields = []string{
 	"local.lock",
 	"cache_chain.lock",
 	"cache.live",
+	"object.track",
+	"cpu_pages.head",
+	"cpu_pages.count",
+	"page.pool_next",
+	"zone.short",
 }
 
 // fieldIndex finds the byte of a field's name; it is read only.

@@ -29,12 +29,15 @@ func GenerateBytes(rng *rand.Rand, opt GenerateOptions) []byte {
 	if n <= 0 {
 		n = 12
 	}
-	g := generator{rng: rng, misuse: opt.Decode.Misuse}
+	g := generator{rng: rng, misuse: opt.Decode.Misuse, debug: opt.Decode.Debug}
 	data := make([]byte, HeadSize, HeadSize+2*n*RecordSize)
 	for i := range data[:headEdits] {
 		if rng.IntN(2) == 0 {
 			data[i] = byte(rng.Uint32())
 		}
+	}
+	if g.debug {
+		g.debugHead(data)
 	}
 	for i := 1 + rng.IntN(6); i > 0; i-- {
 		g.contexts = append(g.contexts, byte(rng.IntN(len(ctxCodes))))
@@ -56,12 +59,37 @@ func GenerateBytes(rng *rand.Rand, opt GenerateOptions) []byte {
 type generator struct {
 	rng      *rand.Rand
 	misuse   bool
+	debug    bool
 	contexts []byte // to choose from, as first bytes
 }
 
 func (g *generator) append(data []byte, r record) []byte { return append(data, r[:]...) }
 
 func (g *generator) byte() byte { return byte(g.rng.Uint32()) }
+
+// debugHead gives most declared caches debug flags, and one machine of four debug options.
+func (g *generator) debugHead(data []byte) {
+	var flags, options []byte
+	for i := range flagsTable {
+		if flagsTable[i]&checkedFlags != 0 {
+			flags = append(flags, byte(i))
+		}
+	}
+	for i := range debugTable {
+		if debugTable[i] != 0 {
+			options = append(options, byte(i))
+		}
+	}
+	for i := range declaredMax {
+		if at := headCache + cacheBytes*i + headFlags; g.rng.IntN(8) > 0 {
+			data[at] = flags[g.rng.IntN(len(flags))]
+		}
+	}
+	data[headBasePages] &= 15
+	if g.rng.IntN(4) == 0 {
+		data[headBasePages] |= options[g.rng.IntN(len(options))] << 4
+	}
+}
 
 // operation returns a random operation. Flags and failures are rarer than in random bytes.
 func (g *generator) operation() record {
@@ -72,6 +100,14 @@ func (g *generator) operation() record {
 	r[0] = g.contexts[g.rng.IntN(len(g.contexts))]
 	if r[1] >= misuseFrom && !g.misuse {
 		r[1] -= verbPlaces
+	}
+	if g.debug {
+		switch n := g.rng.IntN(24); {
+		case n == 0:
+			r[1] = verbByte[prog.ValidateCache]
+		case n == 1 && g.misuse:
+			r[1] = g.misuseByte()
+		}
 	}
 	if g.rng.IntN(4) > 0 {
 		r[2] %= 8
@@ -108,15 +144,17 @@ func (g *generator) value() record {
 
 // Mutate returns an input that differs from data by one to four changes: a byte, a record put in,
 // taken out, copied or exchanged with its neighbour, a departure behind some line, a handler's
-// pair of allocation and free repeated nearly a power of two times, or another context for some
-// lines. The change is the same for the same state of rng; data is left alone.
-func Mutate(rng *rand.Rand, data []byte) []byte {
+// pair of allocation and free repeated nearly a power of two times, another context for some
+// lines. With opt.Debug it may also be a misuse with a validation behind it. The change is the
+// same for the same state of rng; data is left alone.
+func Mutate(rng *rand.Rand, data []byte, opt DecodeOptions) []byte {
 	out := make([]byte, max(len(data), HeadSize), len(data)+HeadSize+16*RecordSize)
 	copy(out, data)
 	for len(out) > HeadSize && (len(out)-HeadSize)%RecordSize != 0 {
 		out = append(out, 0)
 	}
 	g := newMutator(rng)
+	g.debug = opt.Debug
 	for i := 1 + rng.IntN(4); i > 0; i-- {
 		out = g.mutate(out)
 	}
@@ -137,7 +175,11 @@ func (g *generator) mutate(data []byte) []byte {
 	}
 	i := g.rng.IntN(n)
 	at := HeadSize + i*RecordSize
-	switch g.rng.IntN(12) {
+	kinds := 12
+	if g.debug {
+		kinds++
+	}
+	switch g.rng.IntN(kinds) {
 	case 0:
 		places := headEdits
 		if g.rng.IntN(2) == 0 {
@@ -164,9 +206,27 @@ func (g *generator) mutate(data []byte) []byte {
 		return g.churn(data, at)
 	case 9:
 		g.recontext(data, i)
+	case 12:
+		return g.damage(data, at+RecordSize)
 	}
 	return data
 }
+
+// damage puts a misuse in, and often a validation of some cache: what nothing looks at is not
+// found.
+func (g *generator) damage(data []byte, at int) []byte {
+	if g.rng.IntN(2) == 0 {
+		data = insert(data, at, record{0, verbByte[prog.ValidateCache], 0, g.byte()})
+	}
+	r := g.operation()
+	if g.misuse {
+		r[1] = g.misuseByte()
+	}
+	return insert(data, at, r)
+}
+
+// misuseByte returns some byte of a misuse verb.
+func (g *generator) misuseByte() byte { return misuseFrom + g.byte()%(1<<8-misuseFrom) }
 
 // churn puts a repeat of one allocation and its free in front of a record, in that record's
 // context when it is an operation: what a sequence counter needs to come round.

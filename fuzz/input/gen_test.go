@@ -36,6 +36,115 @@ func TestGenerateOptions(t *testing.T) {
 	}
 }
 
+// TestGenerateDebug demands programs that are worth debugging: most caches have flags, one
+// operation of six to ten is misuse of a victim that makes sense, and there is a validation now
+// and then.
+func TestGenerateDebug(t *testing.T) {
+	rng := newRand()
+	opt := GenerateOptions{Decode: DecodeOptions{Misuse: true, Debug: true, Sequential: true}}
+	n := map[string]int{}
+	for range 3000 {
+		p := Generate(rng, opt)
+		n["programs"]++
+		if p.Machine.Debug != "" {
+			n["boot"]++
+		}
+		for i := range p.Caches {
+			n["caches"]++
+			if flagsOf(p.Caches[i].Spec.Flags...)&checkedFlags != 0 {
+				n["debugged"]++
+			}
+		}
+		countMisuse(n, p)
+	}
+	for _, c := range []struct {
+		part, of    string
+		least, most int // per cent
+	}{
+		{"debugged", "caches", 75, 95}, {"boot", "programs", 15, 35},
+		{"misuse", "operations", 10, 17}, {"validate", "operations", 2, 8},
+		{"pages", "foreign", 100, 100}, {"given back", "freed", 60, 100},
+		{"checked", "victims", 76, 100},
+	} {
+		if got := 100 * n[c.part] / max(1, n[c.of]); got < c.least || got > c.most {
+			t.Errorf("%s: %d of %d %s, want %d to %d %%", c.part, n[c.part], n[c.of], c.of,
+				c.least, c.most)
+		}
+	}
+}
+
+// countMisuse counts the operations of a sequential program and what misuse is done to.
+func countMisuse(n map[string]int, p *prog.Program) {
+	bound, live := map[string]*prog.Line{}, map[string]bool{}
+	debugged := map[string]bool{}
+	for i := range p.Caches {
+		debugged[p.Caches[i].Name] = len(p.Caches[i].Spec.Flags) > 0
+	}
+	p.Walk(func(l *prog.Line, _ []int) {
+		n["operations"]++
+		switch class := l.Verb.Op().Class; {
+		case l.Verb == prog.ValidateCache:
+			n["validate"]++
+		case class == prog.ClassFree:
+			for _, s := range l.Slots {
+				live[s] = false
+			}
+		case class == prog.ClassMisuse:
+			n["misuse"]++
+			if len(l.Slots) == 0 {
+				return
+			}
+			from := bound[l.Slots[0]]
+			switch l.Verb {
+			case prog.FreeForeign:
+				n["foreign"]++
+				if from.Verb == prog.Pages {
+					n["pages"]++
+				}
+				return
+			case prog.WriteFreed, prog.FreeAgain:
+				n["freed"]++
+				if !live[l.Slots[0]] {
+					n["given back"]++
+				}
+			}
+			n["victims"]++
+			if p.Machine.Debug != "" || debugged[from.Cache] {
+				n["checked"]++
+			}
+		}
+		for _, s := range l.Results {
+			bound[s], live[s] = l, true
+		}
+	})
+}
+
+// TestMutateDamage demands that mutants come to misuse a program without, and to validate.
+func TestMutateDamage(t *testing.T) {
+	rng := newRand()
+	data, err := Encode(parse(t, abaText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	misuse, both := 0, 0
+	for range 1000 {
+		m, v := false, false
+		Decode(Mutate(rng, data, Everything), Everything).Walk(func(l *prog.Line, _ []int) {
+			m = m || l.Verb.Op().Class == prog.ClassMisuse
+			v = v || l.Verb == prog.ValidateCache
+		})
+		if m {
+			misuse++
+		}
+		if m && v {
+			both++
+		}
+	}
+	if misuse < 100 || both < 40 {
+		t.Errorf("%d of 1000 mutants misuse, %d validate too, want 100 and 40", misuse, both)
+	}
+}
+
 // TestMutate demands that a mutation leaves its input alone, mostly changes the program, and keeps
 // the departure of a seed more often than not.
 func TestMutate(t *testing.T) {
@@ -48,7 +157,7 @@ func TestMutate(t *testing.T) {
 	was := bytes.Clone(data)
 	kept, changed, repeats := 0, 0, 0
 	for range 1000 {
-		got := Mutate(rng, data)
+		got := Mutate(rng, data, DecodeOptions{})
 		if !bytes.Equal(was, data) {
 			t.Fatal("the input was changed")
 		}
@@ -74,7 +183,7 @@ func TestMutate(t *testing.T) {
 			"want 800, 600, 50", changed, kept, repeats)
 	}
 	for _, short := range [][]byte{nil, {1}, make([]byte, HeadSize+1)} {
-		if err := prog.Validate(Decode(Mutate(rng, short), Everything)); err != nil {
+		if err := prog.Validate(Decode(Mutate(rng, short, Everything), Everything)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -42,7 +42,7 @@ func TestRoundTrip(t *testing.T) {
 			Decode: input.DecodeOptions{Budget: 16 << rng.IntN(4)}})
 		p.Scheds = nil
 		p.Machine.Preempt = prog.Preempt(rng.IntN(3))
-		if compile(t, p).Sequential() && rng.IntN(8) > 0 {
+		if compile(t, p).Sequential() && rng.IntN(4) > 0 {
 			continue // one task alone has little to decide
 		}
 		for _, v := range all.Variants() {

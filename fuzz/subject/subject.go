@@ -18,7 +18,8 @@
 // says of each operation whether what was returned is aligned, lies where it may, overlaps nothing
 // that is live, and holds what it should; a panic of the allocator is a finding; and the outcomes
 // of both are compared. A failure prints the program, its history beside what the model says of
-// it, and how to see it again. Replay runs programs from files, for regression tests.
+// it, and how to see it again. Replay runs programs from files, for regression tests. Guarded
+// adds red zones and poison, which show writes outside of what is handed out.
 //
 // The allocator is called by one goroutine at a time.
 package subject
@@ -35,12 +36,54 @@ import (
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
 	"allocfuzz/impls/golib"
+	"allocfuzz/impls/guard"
 	"allocfuzz/oracle"
 )
 
 // An Aligned allocator promises an alignment: every address is a multiple of MinAlign bytes, a
 // power of two. Others promise none.
 type Aligned interface{ MinAlign() int }
+
+// Guarded puts the allocators that newAllocator makes behind red zones, poison and a
+// quarantine (package guard), for Fuzz and Replay:
+//
+//	subject.Fuzz(f, subject.Guarded(newArena))
+//
+// What the guard reports in a program is a finding, "false report: T": the program did
+// nothing wrong, so the allocator wrote where it must not, behind a block that it had
+// handed out, in front of it, or into one that was not given back yet. Calloc, Realloc and
+// UsableSize are the guard's own then, and the allocator's are not called: use Fuzz
+// without Guarded for those.
+//
+// Options, none or one, say how it is guarded. What the usual ones do not show:
+//
+//   - The allocator gets a block back when 256 more (or 1 MiB) were freed, or when it
+//     refuses a request, so that its ways to use a block again are hardly taken. With
+//     Count: -1 it gets each back at once; with a small Count it uses blocks again, and
+//     what it writes to one that waits is seen sooner.
+//   - All flags together make a block of 96 bytes or more of every request, so that
+//     smaller classes of the allocator are never used. With Flags: debugcheck.Sanity |
+//     debugcheck.RedZone it is 32 bytes.
+//   - What lies between blocks is not looked at: nobody sees a write into the
+//     allocator's own headers, but by what comes of it.
+//   - A write that changes nothing is not seen, such as of bits that are set already.
+func Guarded(newAllocator func() any, options ...guard.Options) func() any {
+	var opt guard.Options
+	switch len(options) {
+	case 0:
+	case 1:
+		opt = options[0]
+	default:
+		panic(fmt.Sprintf("allocfuzz: Guarded with %d Options: expected none or one", len(options)))
+	}
+	return func() any { return guarded{newAllocator(), opt} }
+}
+
+// guarded marks an allocator to be guarded.
+type guarded struct {
+	allocator any
+	opt       guard.Options
+}
 
 // reference is what outcomes are compared with.
 const reference = "slab-locked"
@@ -82,6 +125,11 @@ func newHarness(tb testing.TB, newAllocator func() any) *harness {
 func variant(tb testing.TB, newAllocator func() any) *impls.Variant {
 	tb.Helper()
 	first := newAllocator()
+	if g, ok := first.(guarded); ok {
+		release(g.allocator)
+		inside := func() any { return newAllocator().(guarded).allocator }
+		return guard.Of(variant(tb, inside), g.opt)
+	}
 	switch first.(type) {
 	case golib.Mallocer, golib.HeapAllocator:
 	default:
@@ -96,10 +144,15 @@ func variant(tb testing.TB, newAllocator func() any) *impls.Variant {
 		}
 		v.Profile.MinAlign = uint64(n)
 	}
-	if c, ok := first.(golib.Closer); ok {
+	release(first)
+	return v
+}
+
+// release gives up an allocator that was made to be looked at.
+func release(allocator any) {
+	if c, ok := allocator.(golib.Closer); ok {
 		c.Close()
 	}
-	return v
 }
 
 // name is how reports and programs call an allocator: its type, as far as they can spell it.
@@ -125,7 +178,7 @@ const (
 func seeds() [][]byte {
 	var out [][]byte
 	seen := map[string]bool{}
-	for _, data := range fuzz.Seeds() {
+	for _, data := range fuzz.Seeds(false) {
 		p := input.Decode(data, input.Everything)
 		c, err := oracle.Compile(p)
 		if err == nil && c.Sequential() && len(p.Scheds) == 0 && !seen[string(data)] {
