@@ -102,6 +102,8 @@ func (p *parser) set(key, value string) error {
 		p.patch.On = value
 	case "Like":
 		p.patch.Like = value
+	case "From":
+		p.patch.From = strings.Fields(value)
 	case "Finds":
 		p.patch.Finds = strings.Split(value, " / ")
 		if len(p.patch.Finds) > 2 || slices.Contains(p.patch.Finds, "") {
@@ -109,8 +111,8 @@ func (p *parser) set(key, value string) error {
 				value)
 		}
 	default:
-		return p.errorf(p.at+1, "unknown key %q: want Subject, Class, Needs, On, Like or Finds",
-			key)
+		return p.errorf(p.at+1, "unknown key %q: want Subject, Class, Needs, On, Like, From or "+
+			"Finds", key)
 	}
 	return nil
 }

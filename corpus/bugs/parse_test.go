@@ -14,6 +14,7 @@ Class: lost-slab
 Needs: cpus=2 irq
 On: slub-2021-partial-irqsave
 Like: e0a043aa4145
+From: one two
 Finds: slab lost / pages leaked
 
 --- a/impls/slub/partial.go	2026-01-01 00:00:00
@@ -48,18 +49,19 @@ func TestParse(t *testing.T) {
 		Needs:   []string{"cpus=2", "irq"},
 		On:      "slub-2021-partial-irqsave",
 		Like:    "e0a043aa4145",
+		From:    []string{"one", "two"},
 		Finds:   []string{"slab lost", "pages leaked"},
 		Files: []File{
 			{Path: "impls/slub/partial.go", Hunks: []Hunk{
 				{
-					Line: 11, Hint: 3,
+					Line: 12, Hint: 3,
 					Old: []string{"lock", "push one", "", "unlock"},
 					New: []string{"lock", "", "count one", "unlock"},
 				},
-				{Line: 17, Hint: 20, Old: []string{"b"}, New: []string{"c"}},
+				{Line: 18, Hint: 20, Old: []string{"b"}, New: []string{"c"}},
 			}},
 			{Path: "debugcheck/fill.go", Hunks: []Hunk{
-				{Line: 22, Hint: 1, Old: []string{"one", "two"}, New: []string{"2", "1"}},
+				{Line: 23, Hint: 1, Old: []string{"one", "two"}, New: []string{"2", "1"}},
 			}},
 		},
 	}

@@ -14,6 +14,7 @@ type Patch struct {
 	Needs   []string // what a program must have to reach it
 	On      string   // subject of its killer; "" where the killer's schedule block names it
 	Like    string   // the real bug that it imitates; "" for none
+	From    []string // seeds that a hunt for it starts from; all when none is named
 	Finds   []string // title of the finding and, if it has another, of its consequence
 	Files   []File   // in the order of the diff
 }
