@@ -6,7 +6,7 @@ FOR ?= 60s
 BENCHTIME ?= 1s
 
 # Packages without a command of their own to measure.
-BENCHES = ./impls/... ./oracle/... ./fuzz/...
+BENCHES = ./debugcheck ./impls/... ./oracle/... ./fuzz/...
 
 # The core is plain Go; these targets have no C compiler to ask.
 CROSS = darwin/arm64 windows/amd64 linux/arm64
