@@ -39,6 +39,8 @@ var fields = []string{
 	"cpu_pages.count",
 	"page.pool_next",
 	"zone.short",
+	"slab.pages",
+	"slab.pobjects",
 }
 
 // fieldIndex finds the byte of a field's name; it is read only.

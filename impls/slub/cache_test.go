@@ -160,6 +160,8 @@ func TestKeeps(t *testing.T) {
 		{"slub-2008-irqsave", 3, -1, 4, 3},
 		{"slub-2008-irqsave", -1, -1, 6, 5},
 		{"slub-2008-seq", 3, -1, 4, 3},
+		{"slub-2021-partial-cmpxchg", 0, 3, 3, 0},
+		{"slub-2021-partial-cmpxchg-irqson", 0, 3, 3, 0},
 		{"slub-2021-partial-irqsave", 0, 0, 2, 0},
 		{"slub-2021-partial-irqsave", 0, 1, 2, 0},
 		{"slub-2021-partial-irqsave", 0, 3, 3, 0}, // stored 1 2 3, drained, 1 2

@@ -7,6 +7,7 @@ import "allocfuzz/impls/machine"
 var (
 	cpuFreelist = machine.PerCPU("cpu_slab", "freelist")
 	cpuPage     = machine.PerCPU("cpu_slab", "page")
+	cpuStore    = machine.PerCPU("cpu_slab", "partial")
 	offFreelist = machine.Guarded("cpu_slab", "freelist")
 	offPage     = machine.Guarded("cpu_slab", "page")
 	offPartial  = machine.Guarded("cpu_slab", "partial")
