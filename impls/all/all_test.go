@@ -67,6 +67,10 @@ func TestRows(t *testing.T) {
 		"go-wasm2go-tlsf":                  "",
 		"go-modernc-memory-guarded":        "",
 		"go-wasm2go-tlsf-guarded":          "",
+		"slab-2001-onelist":                "S1a",
+		"slab-2001-onelist-lifo":           "S1b",
+		"slab-2001-onelist-lifo-posted":    "S1b′",
+		"slab-2001-threelists-opt":         "S1d",
 	}
 	for name, row := range rows {
 		v, ok := all.Lookup(name)

@@ -40,10 +40,14 @@ var firstNotFull = machine.Guarded("cache", "firstnotfull")
 
 func newOneList(s *Cache) lists {
 	o := &oneList{}
+	o.init(s)
+	return o
+}
+
+func (o *oneList) init(s *Cache) {
 	o.slabs.init(s, impls.ListAny)
 	o.notFull.Init(firstNotFull, s.guard, 0)
 	s.heads, s.notFull = []*list{&o.slabs}, &o.notFull
-	return o
 }
 
 func (o *oneList) alloc(c *machine.Ctx, s *Cache) impls.Addr {
@@ -59,15 +63,11 @@ func (o *oneList) alloc(c *machine.Ctx, s *Cache) impls.Addr {
 }
 
 func (o *oneList) freed(c *machine.Ctx, s *Cache, p *machine.Page, inuse uint64) {
-	first := o.notFull.Load(c)
 	switch {
 	case inuse == s.objects:
-		o.notFull.Store(c, link(p))
-		if nextWord.Load(c, p) != first {
-			o.slabs.remove(c, p)
-			o.slabs.insert(c, p, slabAt(c, first))
-		}
+		o.wasFull(c, p)
 	case inuse == 1:
+		first := o.notFull.Load(c)
 		prev := slabAt(c, prevWord.Load(c, p))
 		o.slabs.remove(c, p)
 		o.slabs.append(c, p)
@@ -78,6 +78,16 @@ func (o *oneList) freed(c *machine.Ctx, s *Cache, p *machine.Page, inuse uint64)
 		if prev != nil {
 			o.notFull.Store(c, nextWord.Load(c, prev))
 		}
+	}
+}
+
+// wasFull makes p, which was full, the first slab that is not.
+func (o *oneList) wasFull(c *machine.Ctx, p *machine.Page) {
+	first := o.notFull.Load(c)
+	o.notFull.Store(c, link(p))
+	if nextWord.Load(c, p) != first {
+		o.slabs.remove(c, p)
+		o.slabs.insert(c, p, slabAt(c, first))
 	}
 }
 
@@ -100,6 +110,71 @@ func (o *oneList) reap(c *machine.Ctx) *machine.Page {
 	return p
 }
 
+// moveToTail takes the emptied slab p behind the slabs that follow it, of which next
+// is the first: it is the first that is not full where p was.
+func (o *oneList) moveToTail(c *machine.Ctx, p, next *machine.Page) {
+	if o.notFull.Load(c) == link(p) {
+		o.notFull.Store(c, link(next))
+	}
+	o.slabs.remove(c, p)
+	o.slabs.append(c, p)
+}
+
+// oneListLIFO is S1b, 2001: the one list, where an emptied slab stays in its place if
+// that is in order.
+//
+// Cause: the tail is where a free slab may be, and on the old list it was also where
+// every emptied one went. Effect: with another free slab in the cache the object
+// freed last waited until all of the others had been handed out. Fix, as its comment
+// intends: the last slab of the list, and one that only free ones follow, is behind
+// every partial slab and before every other free one where it is, so it is left
+// there and is used next when no slab is partial. Where partial ones follow, it goes
+// to the tail as before: they come first anyhow.
+type oneListLIFO struct{ oneList }
+
+func newOneListLIFO(s *Cache) lists {
+	o := &oneListLIFO{}
+	o.init(s)
+	return o
+}
+
+func (o *oneListLIFO) freed(c *machine.Ctx, s *Cache, p *machine.Page, inuse uint64) {
+	switch {
+	case inuse == s.objects:
+		o.wasFull(c, p)
+	case inuse == 1:
+		if next := next(c, p); next != nil && inuseWord.Load(c, next) != 0 {
+			o.moveToTail(c, p, next)
+		}
+	}
+}
+
+// oneListPosted is S1b′, 2001: that repair in the words in which it was mailed.
+//
+// Cause: the question was to be whether a partial slab follows the emptied one, and
+// the condition asks whether a slab that is not full does. Effect: behind a slab that
+// was not full there never is a full one, so whatever follows, the emptied slab goes
+// to the tail, and every list looks as it did before the repair. Fix: to ask whether
+// the next slab has objects in use, as oneListLIFO does.
+type oneListPosted struct{ oneList }
+
+func newOneListPosted(s *Cache) lists {
+	o := &oneListPosted{}
+	o.init(s)
+	return o
+}
+
+func (o *oneListPosted) freed(c *machine.Ctx, s *Cache, p *machine.Page, inuse uint64) {
+	switch {
+	case inuse == s.objects:
+		o.wasFull(c, p)
+	case inuse == 1:
+		if next := next(c, p); next != nil && inuseWord.Load(c, next) != s.objects {
+			o.moveToTail(c, p, next)
+		}
+	}
+}
+
 // threeLists is S1c, 2001: full, partial and free slabs on lists of their own.
 //
 // Cause: on one ordered list an emptied slab went to the tail, so the object freed
@@ -114,12 +189,16 @@ type threeLists struct {
 
 func newThreeLists(s *Cache) lists {
 	t := &threeLists{}
+	t.init(s)
+	return t
+}
+
+func (t *threeLists) init(s *Cache) {
 	s.heads = make([]*list, 0, len(t.of))
 	for kind := range t.of {
 		t.of[kind].init(s, impls.ListKind(kind))
 		s.heads = append(s.heads, &t.of[kind])
 	}
-	return t
 }
 
 func (t *threeLists) alloc(c *machine.Ctx, s *Cache) impls.Addr {
@@ -170,4 +249,54 @@ func (t *threeLists) reap(c *machine.Ctx) *machine.Page {
 		t.of[impls.ListFree].remove(c, p)
 	}
 	return p
+}
+
+// threeListsOpt is S1d, 2001: the three lists without the flag.
+//
+// Cause: the three lists cost about six parts of a hundred in a loop of allocations and
+// frees, against the one list. Effect: the flag that said where a slab was picked was
+// carried to where the slab was filed, and asked there at every object; a free compared
+// the count of the slab again for each case. Fix: a free slab becomes a partial one
+// when it is picked, so that what follows knows where it is, and a free looks at the
+// count once. Who sees the lists with the lock free sees no difference. The price is
+// a second move where an object fills its slab alone.
+type threeListsOpt struct{ threeLists }
+
+func newThreeListsOpt(s *Cache) lists {
+	t := &threeListsOpt{}
+	t.init(s)
+	return t
+}
+
+func (t *threeListsOpt) alloc(c *machine.Ctx, s *Cache) impls.Addr {
+	partial := &t.of[impls.ListPartial]
+	p := partial.first(c)
+	if p == nil {
+		free := &t.of[impls.ListFree]
+		if p = free.first(c); p == nil {
+			return 0
+		}
+		free.remove(c, p)
+		partial.push(c, p)
+	}
+	obj, inuse := s.take(c, p)
+	if inuse == s.objects {
+		partial.remove(c, p)
+		t.of[impls.ListFull].push(c, p)
+	}
+	return obj
+}
+
+func (t *threeListsOpt) freed(c *machine.Ctx, s *Cache, p *machine.Page, inuse uint64) {
+	from, to := impls.ListPartial, impls.ListPartial
+	if inuse == s.objects {
+		from = impls.ListFull
+	}
+	if inuse == 1 {
+		to = impls.ListFree
+	}
+	if from != to {
+		t.of[from].remove(c, p)
+		t.of[to].push(c, p)
+	}
 }

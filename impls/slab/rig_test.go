@@ -2,6 +2,7 @@ package slab_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,12 @@ func variant(name string) *impls.Variant {
 	}
 	panic("no variant " + name)
 }
+
+// onOneList says whether v keeps all slabs of a cache on one list.
+func onOneList(v *impls.Variant) bool { return strings.HasPrefix(v.Name, "slab-2001-onelist") }
+
+// forgets says whether v puts every slab that was emptied at the tail of its list.
+func forgets(v *impls.Variant) bool { return onOneList(v) && v.Name != "slab-2001-onelist-lifo" }
 
 // each runs body for every variant.
 func each(t *testing.T, body func(t *testing.T, v *impls.Variant)) {
@@ -213,7 +220,7 @@ func (r *rig) checkSlab(b *impls.SlabState) (live int) {
 func (r *rig) checkOrder(cache int) {
 	r.t.Helper()
 	k := r.snap.Caches[cache]
-	if k.Ordered != (r.v.Name == "slab-2001-onelist") {
+	if k.Ordered != onOneList(r.v) {
 		r.t.Errorf("%s: ordered is %v", r.v.Name, k.Ordered)
 	}
 	if !k.Ordered {

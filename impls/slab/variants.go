@@ -3,6 +3,7 @@ package slab
 import (
 	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
 	"allocfuzz/impls/kmalloc"
 	"allocfuzz/impls/machine"
 	"allocfuzz/impls/page"
@@ -40,6 +41,48 @@ var variants = []*impls.Variant{
 		Caps:     caps,
 		Profile:  kmalloc.Profile,
 		New:      with(newOneList),
+	},
+	{
+		Name:  "slab-2001-onelist-lifo",
+		Row:   "S1b",
+		Year:  2001,
+		About: "one list where an emptied slab stays before the free ones",
+		Axes: []impls.Axis{{Name: "lists", Value: "one, LIFO"},
+			{Name: "arrays", Value: "none"}},
+		Rules:    debugcheck.SLAB24,
+		Machines: []machine.Preempt{machine.PreemptNone, machine.PreemptFull, machine.PreemptRT},
+		Sound:    true,
+		Caps:     caps | impls.CapReuseLIFO,
+		Profile:  kmalloc.Profile,
+		New:      with(newOneListLIFO),
+	},
+	{
+		Name:  "slab-2001-onelist-lifo-posted",
+		Row:   "S1b′",
+		Year:  2001,
+		About: "that repair as mailed: an emptied slab goes to the tail still",
+		Axes: []impls.Axis{{Name: "lists", Value: "one, LIFO as mailed"},
+			{Name: "arrays", Value: "none"}},
+		Rules:    debugcheck.SLAB24,
+		Machines: []machine.Preempt{machine.PreemptNone, machine.PreemptFull, machine.PreemptRT},
+		Finds:    impls.Finds{Consequence: string(fault.ReuseOrder)},
+		Caps:     caps | impls.CapReuseLIFO,
+		Profile:  kmalloc.Profile,
+		New:      with(newOneListPosted),
+	},
+	{
+		Name:  "slab-2001-threelists-opt",
+		Row:   "S1d",
+		Year:  2001,
+		About: "three lists where a free slab becomes partial when it is picked",
+		Axes: []impls.Axis{{Name: "lists", Value: "three, optimised"},
+			{Name: "arrays", Value: "none"}},
+		Rules:    debugcheck.SLAB24,
+		Machines: []machine.Preempt{machine.PreemptNone, machine.PreemptFull, machine.PreemptRT},
+		Sound:    true,
+		Caps:     caps | impls.CapReuseLIFO,
+		Profile:  kmalloc.Profile,
+		New:      with(newThreeListsOpt),
 	},
 	{
 		Name:  "slab-2001-threelists-percpu",
