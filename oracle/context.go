@@ -90,8 +90,7 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	r.pattern++
 	op.Pattern = r.pattern
 	r.creates(op)
-	x.stuck = op.Code == impls.OpDestroy && r.shadowed &&
-		r.shadow.Stuck(r.exec.Cache(int(op.Cache)))
+	x.stuck = r.stuck(op)
 	switch {
 	case r.shadowed && r.blocks(op):
 		r.exec.Skip(c, op, &x.ev)

@@ -91,6 +91,12 @@ func (r *Runner) blocks(op *impls.Op) bool {
 	return r.shadow.Blocks(op, a)
 }
 
+// stuck says whether op is to destroy a cache that holds on to something for good.
+func (r *Runner) stuck(op *impls.Op) bool {
+	return op.Code == impls.OpDestroy && r.shadowed &&
+		r.shadow.Stuck(r.exec.Cache(int(op.Cache)))
+}
+
 // may is asked before a misuse is carried out.
 func (r *Runner) may(_ *machine.Ctx, op *impls.Op, ev *impls.Event) bool {
 	r.denied = !r.shadowed || !r.shadow.May(op, ev)
@@ -209,10 +215,10 @@ func (r *Runner) halted() {
 // that says no more than the reports.
 func (r *Runner) flying(reports []*debugcheck.Report) *impls.Event {
 	ev := &impls.Event{Op: -1, Cache: -1, Slot: -1, Bad: -1}
-	if r.p.Sequential() && len(r.ctxs) > 0 && r.end.busy() == nil {
-		ev = &r.ctxs[0].ev
-	} else if e := r.end.busy(); e != nil {
+	if e := r.end.busy(); e != nil {
 		ev = e
+	} else if r.p.Sequential() && len(r.ctxs) > 0 {
+		ev = &r.ctxs[0].ev
 	}
 	ev.Reports = reports
 	return ev

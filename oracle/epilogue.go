@@ -127,8 +127,7 @@ func (e *ending) do(c *machine.Ctx, op impls.Op) {
 	c.BeginLine(e.line, [2]int32{})
 	r.judge.ctx = c
 	e.ev = impls.Event{Op: -1, Ctx: endCtx}
-	e.stuck = op.Code == impls.OpDestroy && r.shadowed &&
-		r.shadow.Stuck(r.exec.Cache(int(op.Cache)))
+	e.stuck = r.stuck(&e.op)
 	if r.exec.Begin(c, &e.op, &e.ev, &e.step) {
 		if play.Frees(op.Code) {
 			r.judge.event(&e.ev)

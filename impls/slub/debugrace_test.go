@@ -3,7 +3,6 @@ package slub_test
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -198,26 +197,7 @@ func TestDebugNative(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := &validated{Debugger: made.(impls.Debugger), t: t}
-	var mail [cpus]chan impls.Addr
-	for i := range mail {
-		mail[i] = make(chan impls.Addr, 16)
-	}
-	var done sync.WaitGroup
-	for i := range cpus {
-		done.Go(func() { stress(t, m, cache, mail[i], mail[(i+1)%cpus], i, rounds) })
-	}
-	done.Wait()
-	c := m.NativeCtx(0, "end")
-	for i := range mail {
-		close(mail[i])
-		for a := range mail[i] {
-			cache.Free(c, a)
-		}
-	}
-	if err := cache.Destroy(c); err != nil {
-		t.Errorf("destroy: %v", err)
-	}
-	c.Release()
+	relay(t, m, cache, cpus, rounds)
 	if s := snap(t, in); len(s.Slabs) != 0 || s.PagesFree != 64 || len(m.Faults()) > 0 {
 		t.Errorf("%d slabs, %d pages free, faults %v", len(s.Slabs), s.PagesFree, m.Faults())
 	}

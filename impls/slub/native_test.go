@@ -15,6 +15,32 @@ func nativeConfig(cpus, pages int) machine.Config {
 	return cfg
 }
 
+// relay runs a thread for each CPU, which all use the cache and give objects to the
+// next one to free, and then frees what is still under way and destroys the cache.
+func relay(t *testing.T, m *machine.Machine, cache impls.Cache, cpus, rounds int) {
+	t.Helper()
+	mail := make([]chan impls.Addr, cpus)
+	for i := range mail {
+		mail[i] = make(chan impls.Addr, 16)
+	}
+	var done sync.WaitGroup
+	for i := range cpus {
+		done.Go(func() { stress(t, m, cache, mail[i], mail[(i+1)%cpus], i, rounds) })
+	}
+	done.Wait()
+	c := m.NativeCtx(0, "end")
+	for i := range mail {
+		close(mail[i])
+		for a := range mail[i] {
+			cache.Free(c, a)
+		}
+	}
+	if err := cache.Destroy(c); err != nil {
+		t.Errorf("destroy: %v", err)
+	}
+	c.Release()
+}
+
 // TestNative lets real threads allocate, give objects to one another to free, and
 // shrink; afterwards every page is back.
 func TestNative(t *testing.T) {
@@ -29,26 +55,7 @@ func TestNative(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var mail [cpus]chan impls.Addr
-			for i := range mail {
-				mail[i] = make(chan impls.Addr, 16)
-			}
-			var done sync.WaitGroup
-			for i := range cpus {
-				done.Go(func() { stress(t, m, cache, mail[i], mail[(i+1)%cpus], i, rounds) })
-			}
-			done.Wait()
-			c := m.NativeCtx(0, "end")
-			for i := range mail {
-				close(mail[i])
-				for a := range mail[i] {
-					cache.Free(c, a)
-				}
-			}
-			if err := cache.Destroy(c); err != nil {
-				t.Errorf("destroy: %v", err)
-			}
-			c.Release()
+			relay(t, m, cache, cpus, rounds)
 			if s := snap(t, in); len(s.Slabs) != 0 || s.PagesFree != 64 {
 				t.Errorf("%d slabs, %d pages free", len(s.Slabs), s.PagesFree)
 			}

@@ -167,15 +167,8 @@ func (s *Shadow) crowdedOut() {
 
 // enterQuarantine notes the object that an operation gave back.
 func (s *Shadow) enterQuarantine(ev *impls.Event) {
-	a := ev.Addr
-	switch ev.Code {
-	case impls.OpRealloc:
-		a = ev.Old
-	case impls.OpFree, impls.OpFreeSized, impls.OpFreeAgain, impls.OpFreeWrong:
-	default:
-		return
-	}
-	if o := s.objects[a]; o != nil && ev.Outcome == impls.OK {
+	a, ok := givenBack(ev)
+	if o := s.objects[a]; ok && o != nil && ev.Outcome == impls.OK {
 		s.quarantine = append(s.quarantine, quarantined{a, o.cache})
 	}
 }

@@ -118,22 +118,12 @@ func (s *Shadow) order(reports []*debugcheck.Report) {
 
 // wanted says whether a title is wanted at i or later.
 func (s *Shadow) wanted(title string, i int) bool {
-	for _, w := range s.want[i:] {
-		if w.title == title {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.want[i:], func(w want) bool { return w.title == title })
 }
 
 // told says whether a title is among reports.
 func told(reports []*debugcheck.Report, title string) bool {
-	for _, r := range reports {
-		if r.Title == title {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(reports, func(r *debugcheck.Report) bool { return r.Title == title })
 }
 
 // accuse raises a report that nothing explains.

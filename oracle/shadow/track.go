@@ -76,16 +76,22 @@ func (s *Shadow) blur(a impls.Addr) {
 	}
 }
 
-// swept forgets the tracks in slabs that an operation may have given back.
-func (s *Shadow) swept(ev *impls.Event) {
-	a := ev.Addr
+// givenBack is the address that an operation gives back; 0 and false for one that gives
+// back none.
+func givenBack(ev *impls.Event) (a impls.Addr, ok bool) {
 	switch ev.Code {
 	case impls.OpRealloc:
-		a = ev.Old
+		return ev.Old, true
 	case impls.OpFree, impls.OpFreeSized, impls.OpFreeAgain, impls.OpFreeWrong:
-	case impls.OpShrink, impls.OpDestroy:
-		a = 0
-	default:
+		return ev.Addr, true
+	}
+	return 0, false
+}
+
+// swept forgets the tracks in slabs that an operation may have given back.
+func (s *Shadow) swept(ev *impls.Event) {
+	a, ok := givenBack(ev)
+	if !ok && ev.Code != impls.OpShrink && ev.Code != impls.OpDestroy {
 		return
 	}
 	if u := s.users[a]; a != 0 && (u.cache == nil || u.there(a)) {

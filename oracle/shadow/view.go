@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"encoding/binary"
+	"slices"
 	"sort"
 
 	"allocfuzz/debugcheck"
@@ -94,14 +95,7 @@ func (v *view) index(a impls.Addr, n int) int {
 func (v *view) holds(a impls.Addr) bool { return v.index(a, v.d.Objects) >= 0 }
 
 // free says whether the chain holds a.
-func (v *view) free(a impls.Addr) bool {
-	for _, f := range v.chain {
-		if f == a {
-			return true
-		}
-	}
-	return false
-}
+func (v *view) free(a impls.Addr) bool { return slices.Contains(v.chain, a) }
 
 // end is one behind the slab's last byte.
 func (v *view) end(pageSize uint64) impls.Addr { return v.b.Addr + pageSize<<uint(v.b.Order) }
