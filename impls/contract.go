@@ -42,12 +42,18 @@ const (
 	CapIRQ                        // may be called in interrupt handlers
 	CapSMP                        // knows CPUs: contexts on several of them may call
 	CapReuseLIFO                  // promises reuse=lifo
+	CapFlush                      // give back what a cache holds for single CPUs
+	CapOffline                    // a CPU goes out of use
+	CapTune                       // the bounds of per-CPU arrays can be changed
+	CapReap                       // memory pressure takes empty slabs
+	CapRCU                        // caches whose pages outlast read sections
 	nCaps        = iota
 )
 
 var capNames = [nCaps]string{"objects", "sizes", "pages", "zero", "align", "zero-align",
 	"realloc", "usable",
-	"freesized", "bulk", "ctor", "shrink", "destroy", "drain", "debug", "irq", "smp", "reuse-lifo"}
+	"freesized", "bulk", "ctor", "shrink", "destroy", "drain", "debug", "irq", "smp", "reuse-lifo",
+	"flush", "offline", "tune", "reap", "rcu"}
 
 // Names lists the capabilities in order.
 func (c Caps) Names() []string {
@@ -149,6 +155,34 @@ type Debugger interface {
 	// Damage inverts the bits of mask in a stored field: of the slab that holds a, or
 	// of the cache. False when the cache has no such field.
 	Damage(c *machine.Ctx, r debugcheck.Region, a Addr, mask uint64) bool
+}
+
+// A Flusher is a cache that holds objects or slabs for single CPUs (CapFlush).
+type Flusher interface {
+	// Flush makes every CPU give back what the cache holds for it. Only where calls to
+	// other CPUs are allowed.
+	Flush(c *machine.Ctx)
+}
+
+// A Tuner is a cache whose per-CPU arrays can be given other bounds (CapTune).
+type Tuner interface {
+	// Tune lets an array hold limit objects, of which batch move at once. What the
+	// arrays hold goes back first. ErrInvalid when the two do not fit together. Only
+	// where calls to other CPUs are allowed.
+	Tune(c *machine.Ctx, limit, batch int) error
+}
+
+// A Hotplugger is an instance that lets a CPU go out of use (CapOffline).
+type Hotplugger interface {
+	// Offline gives back what is held for a CPU that is out of use. ErrInvalid: it is
+	// the CPU that c runs on. Only where calls to other CPUs are allowed.
+	Offline(c *machine.Ctx, cpu int) error
+}
+
+// A Reaper is an instance that gives memory back under pressure (CapReap).
+type Reaper interface {
+	// Reap gives some empty slabs back and returns the number of their pages.
+	Reap(c *machine.Ctx) int
 }
 
 // A SizedCache is a size class of kmalloc that keeps the size asked for (debug

@@ -33,6 +33,14 @@ const (
 	OpFreeForeign
 	OpFreeWrong
 	OpFlip
+	OpAllocBulk
+	OpFreeBulk
+	OpFlush
+	OpOffline
+	OpTune
+	OpReap
+	OpRCULock
+	OpRCUUnlock
 	nCodes
 )
 
@@ -42,21 +50,25 @@ const LastCode = nCodes - 1
 var codeNames = [nCodes]string{"alloc", "free", "malloc", "calloc", "realloc", "memalign", "usable",
 	"freesized", "pages", "pagesfree", "create", "destroy", "shrink", "drain", "fill", "verify",
 	"validate", "overrun", "underrun", "writefreed", "freeagain", "freeinside",
-	"freeforeign", "freewrong", "flip"}
+	"freeforeign", "freewrong", "flip", "allocbulk", "freebulk", "flush", "offline", "tune", "reap",
+	"rculock", "rcuunlock"}
 
 // String names the operation as programs do.
 func (c Code) String() string { return codeNames[c] }
 
 // An Op is one operation of a batch: a compiled line.
 type Op struct {
-	Code    Code
-	Flags   AllocFlags
-	Fail    uint16            // its n-th page request fails, 0 none
-	Cache   int32             // slot of the cache, -1 when the operation is by size
-	Slot    int32             // slot of its operand, -1
-	Result  int32             // slot that it binds, -1
-	Size    uint64            // bytes; calloc: of one; pages: order; freeinside, flip: offset
-	Arg     uint64            // memalign: alignment; calloc: elements; flip: bits to invert
+	Code   Code
+	Flags  AllocFlags
+	Fail   uint16 // its n-th page request fails, 0 none
+	Cache  int32  // slot of the cache, -1 when the operation is by size
+	Slot   int32  // slot of its operand, -1
+	Result int32  // slot that it binds, -1
+	// Size is a number of bytes; calloc: of one; pages: order; freeinside, flip: offset;
+	// offline: CPU; tune: limit.
+	Size uint64
+	// Arg, of memalign: alignment; calloc: elements; flip: bits to invert; tune: batch.
+	Arg     uint64
 	Region  debugcheck.Region // flip: of what
 	Pattern Pattern           // contents given to what it returns
 	Spec    *CacheSpec

@@ -88,7 +88,8 @@ func outcomeOf(ev *impls.Event) outcome {
 		return o
 	}
 	switch ev.Code {
-	case impls.OpUsable, impls.OpShrink, impls.OpDrain: // bind and free nothing
+	case impls.OpUsable, impls.OpShrink, impls.OpDrain, impls.OpFlush, impls.OpOffline,
+		impls.OpReap: // bind and free nothing
 	case impls.OpValidate: // refused without debug flags, which a guard has unasked
 		if o.out == impls.Refused {
 			o.out = impls.Unsupported

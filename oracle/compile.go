@@ -269,6 +269,8 @@ var codes = map[prog.Verb]impls.Code{
 	prog.WriteFreed: impls.OpWriteFreed, prog.FreeAgain: impls.OpFreeAgain,
 	prog.FreeInside: impls.OpFreeInside, prog.FreeForeign: impls.OpFreeForeign,
 	prog.FreeWrong: impls.OpFreeWrong, prog.Flip: impls.OpFlip,
+	prog.Flush: impls.OpFlush, prog.Offline: impls.OpOffline, prog.Tune: impls.OpTune,
+	prog.Reap: impls.OpReap,
 }
 
 // op turns one line into an operation; foreign when the contract has none.
@@ -306,6 +308,10 @@ func (k *compiler) op(l *prog.Line) (op impls.Op, foreign bool) {
 	case l.Verb == prog.Flip:
 		op.Region, ok = debugcheck.ParseRegion(l.Region)
 		op.Size, op.Arg = l.Num("byte", 0), l.Num("bits", 1)
+	case l.Verb == prog.Offline:
+		op.Size = l.Num("cpu", 0)
+	case l.Verb == prog.Tune:
+		op.Size, op.Arg = l.Num("limit", 0), l.Num("batch", 0)
 	case len(l.Nums) > 0:
 		op.Size = l.Nums[0]
 	}

@@ -16,7 +16,7 @@ const (
 	tabColumns    = 4
 	parameters    = 5
 	nesting       = 3
-	packageFiles  = 15
+	packageFiles  = 20
 	commentPrefix = "//go:"
 )
 

@@ -230,7 +230,7 @@ func TestSizes(t *testing.T) {
 			[]string{"a.go:8: "}},
 		{"literal keeps the depth", one("a.go", nested("\t\t\t\t_ = func() {\n\t\t\t\t\tfor {\n"+
 			"\t\t\t\t\t}\n\t\t\t\t}\n")), []string{"a.go:9: "}},
-		{"files of a package", many, []string{"p/15.go: package p has more than 15 files"}},
+		{"files of a package", many, []string{"p/20.go: package p has more than 20 files"}},
 	})
 }
 

@@ -81,6 +81,7 @@
 //	freeagain [c] x          freeinside [c] x 8    freeforeign [c] x    freewrong d x
 //	flip REGION of x         flip slab.FIELD of x  flip cache.FIELD c
 //	validate c               flush c        drain                  offline cpu=1
+//	tune c batch=2 limit=4   reap           rculock                rcuunlock
 //
 // With a cache in front free gives an object back, without one an allocation by size; the misuse
 // verbs do the same. fail=n on a line that allocates makes its n-th request for pages fail.

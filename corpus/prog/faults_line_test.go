@@ -46,7 +46,8 @@ var faultsLine = []badProgram{
 		"3:10: unknown operation allocate; expected one of create, destroy, shrink, alloc, free, " +
 			"allocbulk, freebulk, malloc, calloc, realloc, memalign, usable, freesized, pages, " +
 			"pagesfree, fill, verify, overrun, underrun, writefreed, freeagain, freeinside, " +
-			"freeforeign, freewrong, flip, validate, drain, flush, offline, repeat or check"},
+			"freeforeign, freewrong, flip, validate, drain, flush, offline, tune, " +
+			"reap, rculock, rcuunlock, repeat or check"},
 	{"no operation",
 		cache + "cpu0 a = \n",
 		"3:9: line: unexpected end of line; expected an operation"},

@@ -38,7 +38,8 @@ var faultsSched = []badProgram{
 		"5:4: at: unknown operation allot; expected one of create, destroy, shrink, alloc, free, " +
 			"allocbulk, freebulk, malloc, calloc, realloc, memalign, usable, freesized, pages, " +
 			"pagesfree, fill, verify, overrun, underrun, writefreed, freeagain, freeinside, " +
-			"freeforeign, freewrong, flip, validate, drain, flush, offline, repeat or check"},
+			"freeforeign, freewrong, flip, validate, drain, flush, offline, tune, " +
+			"reap, rculock, rcuunlock, repeat or check"},
 	{"where open",
 		objs + "sched\nat alloc(a load x.y 1: cpu0\n",
 		"5:11: at: unexpected blank; expected a name and ): alloc(x)"},

@@ -38,6 +38,10 @@ const (
 	Drain
 	Flush
 	Offline
+	Tune
+	Reap
+	RCULock
+	RCUUnlock
 	Repeat
 	Check
 
@@ -165,6 +169,11 @@ var (
 	failKey  = KeyArg{Name: "fail", Min: 1, Max: MaxFail}
 	flagsKey = KeyArg{Name: "flags", Words: AllocFlags}
 
+	tuneKeys = []KeyArg{
+		{Name: "batch", Min: 1, Max: 1 << 20, Need: true},
+		{Name: "limit", Max: 1 << 20, Need: true},
+	}
+
 	failKeys  = []KeyArg{failKey}
 	allocKeys = []KeyArg{failKey, flagsKey}
 	flipKeys  = []KeyArg{
@@ -250,7 +259,15 @@ var Ops = [...]Op{
 		Doc: "empties a cache's per-CPU state on every CPU"},
 	Offline: {Name: "offline", Class: ClassControl,
 		Keys: []KeyArg{{Name: "cpu", Max: MaxCPUs - 1, Need: true}},
-		Doc:  "takes a CPU out of use and drains what it held"},
+		Doc:  "takes a CPU out of use and gives back what it held; the next use brings it back"},
+	Tune: {Name: "tune", Class: ClassCache, Cache: NeedCache, Keys: tuneKeys,
+		Doc: "gives the per-CPU arrays of a cache other bounds"},
+	Reap: {Name: "reap", Class: ClassControl,
+		Doc: "says that memory is short: caches give some empty slabs back"},
+	RCULock: {Name: "rculock", Class: ClassControl,
+		Doc: "begins a read section: pages of caches with flags=rcu stay theirs meanwhile"},
+	RCUUnlock: {Name: "rcuunlock", Class: ClassControl,
+		Doc: "ends a read section of this context"},
 	Repeat: {Name: "repeat", Class: ClassControl,
 		Doc: "runs its body a number of times"},
 	Check: {Name: "check", Class: ClassControl, NoCtx: true,

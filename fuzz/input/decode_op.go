@@ -119,16 +119,20 @@ func (d *Decoder) fill(l *prog.Line, verb prog.Verb, r *record) bool {
 		return d.fillUse(l, r)
 	case prog.Create:
 		return d.fillCreate(l, r)
-	case prog.Shrink, prog.Destroy, prog.Flush, prog.ValidateCache:
+	case prog.Shrink, prog.Destroy, prog.Flush, prog.ValidateCache, prog.Tune:
 		k, ok := d.caches.find(r[3])
 		if ok {
 			l.Cache = d.caches.show(k)
+		}
+		if ok && l.Verb == prog.Tune {
+			d.options(l, prog.KV{Key: "batch", Num: 1 + uint64(r[5]&3), IsNum: true},
+				prog.KV{Key: "limit", Num: uint64(r[4] & 7), IsNum: true})
 		}
 		return ok
 	case prog.Offline:
 		d.options(l, prog.KV{Key: "cpu", Num: uint64(int(r[4]) % d.p.Machine.CPUs), IsNum: true})
 		return true
-	case prog.Drain:
+	case prog.Drain, prog.Reap, prog.RCULock, prog.RCUUnlock:
 		return true
 	}
 	return d.fillMisuse(l, r)

@@ -205,14 +205,7 @@ func (d *Decoder) lineValue(field byte, v uint64) {
 	op := l.Verb.Op()
 	switch field & 15 {
 	case valueFirst, valueSecond:
-		i := int(field & 15)
-		if i >= len(op.Nums) || l.Verb == prog.FreeSized {
-			return
-		}
-		l.Nums[i] = clampNum(&op.Nums[i], v)
-		if d.name >= 0 && d.kind == kindSize {
-			d.slots.size[d.name] = requested(l)
-		}
+		d.number(l, op, int(field&15), v)
 	case valueFail:
 		d.option(l, op, prog.KV{Key: "fail", Num: clamp(v, 1, prog.MaxFail), IsNum: true})
 	case valueCount:
@@ -229,6 +222,20 @@ func (d *Decoder) lineValue(field byte, v uint64) {
 		d.option(l, op, prog.KV{Key: "bits", Num: max(1, bits), IsNum: true})
 	case valueByte:
 		d.option(l, op, prog.KV{Key: "byte", Num: clamp(v, 1, prog.MaxSize) - 1, IsNum: true})
+	}
+}
+
+// number sets number i of a line; those of tune are its limit and its batch.
+func (d *Decoder) number(l *prog.Line, op *prog.Op, i int, v uint64) {
+	switch {
+	case l.Verb == prog.Tune:
+		k := &op.Keys[1-i]
+		d.option(l, op, prog.KV{Key: k.Name, Num: clamp(v, k.Min, k.Max), IsNum: true})
+	case i < len(op.Nums) && l.Verb != prog.FreeSized:
+		l.Nums[i] = clampNum(&op.Nums[i], v)
+		if d.name >= 0 && d.kind == kindSize {
+			d.slots.size[d.name] = requested(l)
+		}
 	}
 }
 

@@ -169,13 +169,14 @@ var verbWeights = []struct {
 	verb   prog.Verb
 	weight int
 }{
-	{prog.Alloc, 22}, {prog.Free, 22}, {prog.Malloc, 12}, {freeSize, 12}, {prog.Repeat, 8},
+	{prog.Alloc, 20}, {prog.Free, 20}, {prog.Malloc, 12}, {freeSize, 12}, {prog.Repeat, 8},
 	{prog.Realloc, 6}, {prog.Pages, 4}, {prog.PagesFree, 4}, {prog.Shrink, 4}, {prog.Calloc, 3},
 	{prog.Memalign, 3}, {prog.FreeSized, 2}, {prog.Destroy, 2}, {prog.Create, 2}, {prog.Drain, 2},
 	{prog.Fill, 2}, {prog.Verify, 2}, {prog.Check, 2}, {prog.Usable, 1}, {prog.Flush, 1},
 	{prog.ValidateCache, 1}, {prog.AllocBulk, 1}, {prog.FreeBulk, 1}, {prog.Offline, 1},
 	{prog.Overrun, 1}, {prog.Underrun, 1}, {prog.WriteFreed, 1}, {prog.FreeAgain, 1},
 	{prog.FreeInside, 1}, {prog.FreeForeign, 1}, {prog.FreeWrong, 1}, {prog.Flip, 1},
+	{prog.Tune, 1}, {prog.Reap, 1}, {prog.RCULock, 1}, {prog.RCUUnlock, 1},
 }
 
 const verbPlaces = 128
@@ -209,6 +210,7 @@ var handlerVerbs = verbSet(
 	prog.Memalign, prog.Usable, prog.FreeSized, prog.Pages, prog.PagesFree, prog.Fill, prog.Verify,
 	prog.Repeat, freeSize, prog.Overrun, prog.Underrun, prog.WriteFreed, prog.FreeAgain,
 	prog.FreeInside, prog.FreeForeign, prog.FreeWrong, prog.Flip, prog.ValidateCache,
+	prog.RCULock, prog.RCUUnlock,
 )
 
 func verbSet(list ...prog.Verb) uint64 {

@@ -45,6 +45,8 @@ func (e *encoder) line(l *prog.Line) error {
 		more, err = e.use(l, &r)
 	case len(l.Results) > 0:
 		more, err = e.bySize(l, &r)
+	case l.Verb == prog.Tune:
+		more, err = e.tune(l, &r)
 	case l.Cache != "":
 		r[3], err = e.cache(l.Cache)
 	case l.Verb == prog.Offline:
@@ -350,6 +352,19 @@ func (e *encoder) create(l *prog.Line, r *record) ([]extra, error) {
 		more = append(more, extra{valueFail, n})
 	}
 	return more, nil
+}
+
+// tune writes the bounds of a cache's arrays.
+func (e *encoder) tune(l *prog.Line, r *record) (more []extra, err error) {
+	r[3], err = e.cache(l.Cache)
+	limit, batch := l.Num("limit", 0), l.Num("batch", 1)
+	if r[4] = byte(limit & 7); limit > 7 {
+		more = append(more, extra{valueFirst, limit})
+	}
+	if r[5] = byte((batch - 1) & 3); batch > 4 {
+		more = append(more, extra{valueSecond, batch})
+	}
+	return more, err
 }
 
 // misuse writes what needs no more than a slot.

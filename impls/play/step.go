@@ -69,8 +69,10 @@ func (e *Exec) Begin(c *machine.Ctx, op *impls.Op, ev *impls.Event, s *Step) boo
 	case impls.OpCreate:
 		ev.Cache, ev.Slot = created(op), -1
 		more = e.pass(c, s, e.mayCreate(op.Spec))
-	case impls.OpShrink, impls.OpDestroy:
+	case impls.OpShrink, impls.OpDestroy, impls.OpFlush, impls.OpTune:
 		more = e.beginCache(c, s)
+	case impls.OpOffline, impls.OpReap:
+		more = e.beginHeld(c, s)
 	case impls.OpDrain:
 		more = e.pass(c, s, e.able(e.caps.Has(impls.CapDrain) && e.usePages()))
 	case impls.OpFill, impls.OpVerify:
@@ -231,11 +233,7 @@ func (e *Exec) beginSized(c *machine.Ctx, s *Step) bool {
 
 func (e *Exec) beginCache(c *machine.Ctx, s *Step) bool {
 	op := s.op
-	need := impls.CapShrink
-	if op.Code == impls.OpDestroy {
-		need = impls.CapDestroy
-	}
-	if !e.caps.Has(need) || !e.useObjects() {
+	if !e.caps.Has(needs(op.Code)) || !e.useObjects() {
 		return e.pass(c, s, impls.Unsupported)
 	}
 	if c.InInterrupt() && c.Machine().CPUs > 1 {
@@ -307,6 +305,8 @@ func (e *Exec) Call(c *machine.Ctx, s *Step) {
 		s.err = s.cache.cache.Destroy(c)
 	case impls.OpDrain:
 		e.pages.Drain(c)
+	case impls.OpFlush, impls.OpTune, impls.OpOffline, impls.OpReap:
+		e.callHeld(c, s)
 	default:
 		e.callDebug(c, s)
 	}
@@ -342,8 +342,14 @@ func (e *Exec) End(c *machine.Ctx, s *Step) {
 		e.gaveBack(c, s)
 	case impls.OpFreeSized, impls.OpPagesFree:
 		e.gaveBack(c, s)
-	case impls.OpShrink:
+	case impls.OpShrink, impls.OpFlush:
 		e.leave(c, s.cache)
+	case impls.OpTune:
+		e.leave(c, s.cache)
+		ev.Outcome = outcomeOf(s.err)
+	case impls.OpOffline:
+		ev.Outcome = outcomeOf(s.err)
+	case impls.OpReap:
 	case impls.OpCreate:
 		e.endCreate(c, s)
 	case impls.OpDrain:

@@ -323,7 +323,7 @@ func TestServeGarbage(t *testing.T) {
 		t.Fatal(err)
 	}
 	kind, payload, err := (&frames{r: here}).next("X")
-	want := "remote: byte 10: operation 99: expected at most 24"
+	want := "remote: byte 10: operation 99: expected at most 32"
 	if err != nil || kind != 'X' || string(payload) != want {
 		t.Errorf("answer %c %q, %v, want %q", kind, payload, err, want)
 	}
