@@ -54,7 +54,9 @@
 // reason why a value that is out of date does no harm, and per-CPU ones only be
 // written by their CPU. x++ is a load and a store. [Word.CmpxchgLocal] keeps this
 // CPU's interrupts out and nothing else: between its load and its store other CPUs
-// run, or the sequence numbers of the allocators would hide every migration.
+// run, or the sequence numbers of the allocators would hide every migration. A task may
+// be moved before an exchange as before any other step: which CPU's words
+// [PerCPUDouble.CmpxchgDoubleThisCPU] means shows when it is carried out.
 //
 // A [Page] describes a block of pages. Its words are a union: each region has a current
 // [View], and a word ([PageWord]) of another view is a finding at that access, unless

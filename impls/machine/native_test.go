@@ -109,7 +109,10 @@ func TestNativeLocal(t *testing.T) {
 	var locals [4]machine.LocalLock
 	var counts [4]int
 	var d machine.DoubleWord
+	pairs := make(machine.PerCPUDouble, 4)
 	for i := range own4 {
+		pairs[i].A.Init(own, i, uint64(i))
+		pairs[i].B.Init(own, i, 0)
 		own4[i].Init(own, i, 0)
 		locals[i].Init(lockB, m.CPU(i))
 	}
@@ -120,6 +123,12 @@ func TestNativeLocal(t *testing.T) {
 		w := &own4[c.CPUID()]
 		if !w.CmpxchgLocal(c, w.Load(c), w.Load(c)+1) || w.CmpxchgLocal(c, ^uint64(0), 1) {
 			t.Error("a local exchange")
+		}
+		pair := &pairs[c.CPUID()]
+		old := [2]uint64{pair.A.Load(c), pair.B.Load(c)}
+		if pairs.CmpxchgDoubleThisCPU(c, [2]uint64{old[0], old[1] + 1}, old) ||
+			!pairs.CmpxchgDoubleThisCPU(c, old, [2]uint64{old[0], old[1] + 1}) {
+			t.Error("a double exchange of this CPU")
 		}
 		counts[c.CPUID()]++
 		locals[c.CPUID()].Unlock(c, f)
@@ -141,7 +150,8 @@ func TestNativeLocal(t *testing.T) {
 		if i == 3 {
 			want += rounds/2 + 1 - rounds
 		}
-		if own4[i].Peek() != uint64(want) || counts[i] != want {
+		if own4[i].Peek() != uint64(want) || counts[i] != want || pairs[i].A.Peek() != uint64(i) ||
+			pairs[i].B.Peek() != uint64(want) {
 			t.Errorf("CPU %d: %d and %d, want %d", i, own4[i].Peek(), counts[i], want)
 		}
 	}

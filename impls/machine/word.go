@@ -138,14 +138,23 @@ type DoubleWord struct{ A, B Word }
 // this CPU as CmpxchgLocal is.
 func (d *DoubleWord) CmpxchgDoubleLocal(c *Ctx, old, v [2]uint64) bool {
 	if c.sim == nil {
-		if d.A.Peek() != old[0] || d.B.Peek() != old[1] {
-			return false
-		}
-		atomic.StoreUint64(&d.A.v, v[0])
-		atomic.StoreUint64(&d.B.v, v[1])
-		return true
+		return d.nativeSwap(old, v)
 	}
 	c.point(KCmpxchg, d.A.f)
+	return d.simSwap(c, old, v)
+}
+
+func (d *DoubleWord) nativeSwap(old, v [2]uint64) bool {
+	if d.A.Peek() != old[0] || d.B.Peek() != old[1] {
+		return false
+	}
+	atomic.StoreUint64(&d.A.v, v[0])
+	atomic.StoreUint64(&d.B.v, v[1])
+	return true
+}
+
+// simSwap is what comes after the exchange's point: load, window, store.
+func (d *DoubleWord) simSwap(c *Ctx, old, v [2]uint64) bool {
 	d.A.checkOwner(c)
 	c.sim.note(d.A.v)
 	c.sim.note(d.B.v)
@@ -158,6 +167,22 @@ func (d *DoubleWord) CmpxchgDoubleLocal(c *Ctx, old, v [2]uint64) bool {
 	d.A.v, d.B.v = v[0], v[1]
 	c.closeWindow()
 	return true
+}
+
+// PerCPUDouble is a pair of words for each CPU, by its number. All have the same
+// fields.
+type PerCPUDouble []DoubleWord
+
+// CmpxchgDoubleThisCPU is CmpxchgDoubleLocal of the pair of the CPU that carries it
+// out (this_cpu_cmpxchg_double). Which one that is shows only at the step itself: a
+// task that may be moved can have read its old values on another CPU, and finds out
+// by them.
+func (p PerCPUDouble) CmpxchgDoubleThisCPU(c *Ctx, old, v [2]uint64) bool {
+	if c.sim == nil {
+		return p[c.cpu.ID].nativeSwap(old, v)
+	}
+	c.point(KCmpxchg, p[0].A.f)
+	return p[c.cpu.ID].simSwap(c, old, v)
 }
 
 // A Guard is what must be held to touch a guarded field: a spin lock, or

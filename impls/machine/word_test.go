@@ -13,6 +13,7 @@ func TestExchanges(t *testing.T) {
 	type words struct {
 		w machine.Word
 		d machine.DoubleWord
+		p machine.PerCPUDouble
 	}
 	var x *words
 	for _, k := range []struct {
@@ -30,6 +31,14 @@ func TestExchanges(t *testing.T) {
 			x.w.Init(word, -1, x.d.A.Peek())
 			return ok
 		}, true},
+		{"double of this CPU", func(c *machine.Ctx) bool {
+			ok := x.p.CmpxchgDoubleThisCPU(c, [2]uint64{0, 0}, [2]uint64{1, 2})
+			if ok && (x.p[0].A.Peek() != 1 || x.p[0].B.Peek() != 2) || x.p[1].B.Peek() != 0 {
+				t.Error("not both were stored, or another CPU's")
+			}
+			x.w.Init(word, -1, x.p[0].A.Peek())
+			return ok
+		}, true},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			for n, wantStored := range []bool{false, false, true} {
@@ -38,11 +47,17 @@ func TestExchanges(t *testing.T) {
 				x.w.Init(word, -1, 0)
 				x.d.A.Init(word, -1, 0)
 				x.d.B.Init(word, -1, 0)
+				x.p = make(machine.PerCPUDouble, 2)
+				for i := range x.p {
+					x.p[i].A.Init(word, -1, 0)
+					x.p[i].B.Init(word, -1, 0)
+				}
 				ok, inside := false, false
 				w.task("a", 0, 0, func(c *machine.Ctx) { ok = k.swap(c) })
 				w.task("b", 1, 1, func(c *machine.Ctx) {
 					x.w.Store(c, 10)
 					x.d.A.Store(c, 10)
+					x.p[0].A.Store(c, 10)
 				})
 				w.irq("h", 0, 2, barrier)
 				point := []machine.Kind{machine.KCmpxchg, machine.KStore, machine.KEnd}[n]
@@ -104,6 +119,52 @@ func TestExchangeFails(t *testing.T) {
 		}
 	})
 	w.run("")
+}
+
+// TestThisCPU: the pair that is exchanged is that of the CPU that the step is made on,
+// wherever its point began. Old values tell whose they were, and nothing else does.
+func TestThisCPU(t *testing.T) {
+	for name, k := range map[string]struct {
+		old  [2]uint64
+		to   int // CPU that the task is moved to at the point
+		ok   bool
+		want [2]uint64 // first words afterwards
+	}{
+		"stays":                   {[2]uint64{7, 0}, 0, true, [2]uint64{9, 7}},
+		"moved, told by the id":   {[2]uint64{7, 0}, 1, false, [2]uint64{7, 7}},
+		"moved, the other's":      {[2]uint64{7, 1}, 1, true, [2]uint64{7, 9}},
+		"stays, has the other's":  {[2]uint64{7, 1}, 0, false, [2]uint64{7, 7}},
+		"moved, told by the word": {[2]uint64{6, 1}, 1, false, [2]uint64{7, 7}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2, machine.PreemptFull)
+			p := make(machine.PerCPUDouble, 2)
+			for i := range p {
+				p[i].A.Init(own, i, 7)
+				p[i].B.Init(own, i, uint64(i))
+			}
+			w.free("a", 0, 0, func(c *machine.Ctx) {
+				if ok := p.CmpxchgDoubleThisCPU(c, k.old, [2]uint64{9, 5}); ok != k.ok {
+					t.Errorf("exchanged %v", ok)
+				}
+				if c.CPUID() != k.to {
+					t.Errorf("on CPU %d", c.CPUID())
+				}
+			})
+			d := dep{"a", machine.KCmpxchg, "test.own", 1, goOn, false}
+			if k.to == 1 {
+				d.act = move(1)
+			}
+			w.run("", d)
+			wantFaults(t, w.m)
+			if got := [2]uint64{p[0].A.Peek(), p[1].A.Peek()}; got != k.want {
+				t.Errorf("words %v, want %v", got, k.want)
+			}
+			if p[k.to].B.Peek() == 5 != k.ok || p[1-k.to].B.Peek() != uint64(1-k.to) {
+				t.Errorf("ids %d and %d", p[0].B.Peek(), p[1].B.Peek())
+			}
+		})
+	}
 }
 
 // TestForeign: a per-CPU word is written by its CPU; anybody may read it.
