@@ -49,8 +49,8 @@ func patches(t *testing.T) []*bugs.Patch {
 // TestLoadErrors: a patch is made for one subject, which exists.
 func TestLoadErrors(t *testing.T) {
 	tests := []struct{ patch, on, want string }{
-		{"slub/slow-overwrites-list", "", `no subject for slub/slow-overwrites-list: add "On: `},
-		{"slub/slow-overwrites-list", "slub-1999", `no subject "slub-1999"`},
+		{"slub/free-track-late", "", `no subject for slub/free-track-late: add "On: `},
+		{"slub/free-track-late", "slub-1999", `no subject "slub-1999"`},
 		{"slub/seq-preempt", "slub-2008-irqsave", "made for slub-2008-irqsave: keep one"},
 	}
 	for _, tt := range tests {

@@ -41,6 +41,7 @@ var fields = []string{
 	"zone.short",
 	"slab.pages",
 	"slab.pobjects",
+	"cpu_slab.tid",
 }
 
 // fieldIndex finds the byte of a field's name; it is read only.

@@ -36,7 +36,8 @@ func TestRoundTrip(t *testing.T) {
 	defer r.Close()
 	rt := &roundTrip{t: t, r: r, seen: map[string]int{}}
 	rng := rand.New(rand.NewPCG(uint64(seed(t)), 0x2007))
-	for rt.seen["schedules"] < n {
+	needs := slices.Concat(roundTripNeeds, all.Names())
+	for rt.seen["schedules"] < n || rt.seen["schedules"] < 4*n && len(rt.rare(needs, n)) > 0 {
 		lines := 4 + rng.IntN(14)
 		p := input.Generate(rng, input.GenerateOptions{Lines: lines,
 			Decode: input.DecodeOptions{Budget: 16 << rng.IntN(4)}})
@@ -52,12 +53,20 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	t.Logf("seen: %v", rt.seen)
-	needs := slices.Concat(roundTripNeeds, all.Names())
+	for _, what := range rt.rare(needs, n) {
+		t.Errorf("%d of %d schedules had %q: too few to say anything", rt.seen[what],
+			rt.seen["schedules"], what)
+	}
+}
+
+// rare lists what is in too few of n schedules to say anything.
+func (rt *roundTrip) rare(needs []string, n int) (few []string) {
 	for _, what := range needs {
 		if rt.seen[what] < n/200 {
-			t.Errorf("%d of %d schedules had %q: too few to say anything", rt.seen[what], n, what)
+			few = append(few, what)
 		}
 	}
+	return few
 }
 
 // roundTripNeeds is what the schedules of a round trip must have had.

@@ -16,6 +16,7 @@ type Cache struct {
 	heap       *heap
 	ghost      *registry
 	fast       fastPath
+	start      slowStart
 	partial    partialList
 	minPartial uint64 // slabs on the node's list above which empty ones go back
 	cpuPartial uint64 // slabs that a CPU's store holds
@@ -23,7 +24,8 @@ type Cache struct {
 	debug      *debugging
 	node       node
 	cpus       []cpuSlab
-	few        [2]cpuSlab // storage of cpus on a small machine
+	pairs      machine.PerCPUDouble // of cpus where the fast path has them, else nil
+	few        [2]cpuSlab           // storage of cpus on a small machine
 }
 
 var _ impls.Cache = (*Cache)(nil)
@@ -36,7 +38,8 @@ func newCache(h *heap, spec *impls.CacheSpec, g *debugcheck.Layout) (*Cache, err
 		return nil, err
 	}
 	k := &Cache{layout: l, name: spec.Name, heap: h, ghost: &h.ghost, fast: h.fast,
-		partial: h.partial, minPartial: l.minPartial(spec), cpuPartial: l.cpuPartial(h.m, spec)}
+		start: h.start, partial: h.partial, minPartial: l.minPartial(spec),
+		cpuPartial: l.cpuPartial(h.m, spec)}
 	if g.Flags.Debugs() {
 		k.debug = newDebugging(k, g)
 	}
@@ -49,7 +52,7 @@ func newCache(h *heap, spec *impls.CacheSpec, g *debugcheck.Layout) (*Cache, err
 	for i := range k.cpus {
 		s := &k.cpus[i]
 		s.cpu, s.off = i, machine.IRQsOffOn(h.m.CPU(i))
-		k.fast.init(h.m, s)
+		k.fast.init(k, s)
 		k.partial.init(s)
 	}
 	return k, nil

@@ -401,8 +401,13 @@ func TestVariants(t *testing.T) {
 					t.Errorf("%q is no title", title)
 				}
 			}
-			if v.Row == "" || v.Year == 0 || v.About == "" ||
-				len(v.Axes) != 2+(v.Year-2008)/14 { // debug locking is an axis since 2022
+			has := map[string]bool{}
+			for _, a := range v.Axes {
+				has[a.Name] = true
+			}
+			if v.Row == "" || v.Year == 0 || v.About == "" || len(has) != len(v.Axes) ||
+				!has["fast path"] || !has["partial list"] ||
+				has["debug locking"] != (v.Year >= 2022) {
 				t.Errorf("incomplete: %+v", v)
 			}
 			for _, f := range v.Racy {

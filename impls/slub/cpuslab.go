@@ -7,6 +7,7 @@ import "allocfuzz/impls/machine"
 var (
 	cpuFreelist = machine.PerCPU("cpu_slab", "freelist")
 	cpuPage     = machine.PerCPU("cpu_slab", "page")
+	cpuTID      = machine.PerCPU("cpu_slab", "tid")
 	cpuStore    = machine.PerCPU("cpu_slab", "partial")
 	offFreelist = machine.Guarded("cpu_slab", "freelist")
 	offPage     = machine.Guarded("cpu_slab", "page")
@@ -79,6 +80,11 @@ type cpuSlab struct {
 	// base is the upper part of the addresses on a list with sequence numbers.
 	// Invariant SLUB3: it changes only together with the sequence number.
 	base dualWord
+	// pair is list and transaction id where they change together: the first free object,
+	// and an id that is a CPU's number and a multiple of step above it.
+	// Invariant SLUB11: see doc.go.
+	pair *machine.DoubleWord
+	step uint64
 	// page is the CPU's slab, see ref. Invariant SLUB2: it is frozen and on no list.
 	page dualWord
 	// partial is the first slab of the CPU's store. Invariant SLUB9: its words say

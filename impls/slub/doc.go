@@ -58,4 +58,6 @@
 //	       many free objects its slabs had when they came; all on it are frozen.
 //	SLUB10: whoever holds the list lock of a debug cache sees every object either in
 //	       use or marked free and on its slab's freelist. A retired slab is on no list.
+//	SLUB11: a transaction id is one CPU's and comes only once. Every change of the CPU's
+//	        list or slab changes it, as the last of its words.
 package slub

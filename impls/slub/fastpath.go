@@ -1,16 +1,21 @@
 package slub
 
-import "allocfuzz/impls/machine"
+import (
+	"math/bits"
+
+	"allocfuzz/impls/machine"
+)
 
 // A freelist is how a CPU's slab writes down its list of free objects. The
 // methods are the slow paths' way to it.
 type freelist interface {
-	// init makes the words of s that the fast path uses, with an empty list.
-	init(m *machine.Machine, s *cpuSlab)
+	// init makes the words of s, one of k's, that the fast path uses, with an empty list.
+	init(k *Cache, s *cpuSlab)
 	// first is the first object, or an end marker. Interrupts off; without a
 	// context it is a look at a quiet point.
 	first(c *machine.Ctx, s *cpuSlab) uint64
-	// set makes a the first object; a may be an end marker. Interrupts off.
+	// set makes a the first object; a may be an end marker. It comes last where the CPU's
+	// slab changes, too. Interrupts off.
 	set(c *machine.Ctx, s *cpuSlab, a uint64)
 }
 
@@ -30,7 +35,7 @@ type fastPath interface {
 // were most of the cost of an allocation.
 type irqSave struct{}
 
-func (irqSave) init(_ *machine.Machine, s *cpuSlab) {
+func (irqSave) init(_ *Cache, s *cpuSlab) {
 	s.freelist.guard(offFreelist, s.off, endMark)
 	s.page.guard(offPage, s.off, none)
 }
@@ -75,7 +80,7 @@ func (irqSave) free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bool {
 // there. Fix: cmpxchgSeq.
 type cmpxchgLocal struct{}
 
-func (cmpxchgLocal) init(_ *machine.Machine, s *cpuSlab) {
+func (cmpxchgLocal) init(_ *Cache, s *cpuSlab) {
 	s.freelist.leaveOpen(cpuFreelist, s.cpu, endMark)
 	s.page.leaveOpen(cpuPage, s.cpu, none)
 }
@@ -129,9 +134,9 @@ func (cmpxchgLocal) free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bo
 // preemption is disabled.
 type cmpxchgSeq struct{}
 
-func (cmpxchgSeq) init(m *machine.Machine, s *cpuSlab) {
-	s.split = splitOf(m)
-	s.freelist.leaveOpen(cpuFreelist, s.cpu, s.split.word(m.Seq0, endMark))
+func (cmpxchgSeq) init(k *Cache, s *cpuSlab) {
+	s.split = splitOf(k.heap.m)
+	s.freelist.leaveOpen(cpuFreelist, s.cpu, s.split.word(k.heap.m.Seq0, endMark))
 	s.base.leaveOpen(cpuBase, s.cpu, 0)
 	s.page.leaveOpen(cpuPage, s.cpu, none)
 }
@@ -221,6 +226,83 @@ func (q cmpxchgSeq) give(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bo
 		}
 		c.StoreMem(objectLink, a+k.link, base|word&s.split.low) // a is still the caller's
 		if s.freelist.open.CmpxchgLocal(c, word, s.split.next(word, a)) {
+			return true
+		}
+	}
+}
+
+// cmpxchgDouble is the fast path that came to stay, merged for 2.6.39 in 2011:
+// the list's head and a transaction id are two whole words that a
+// double-word cmpxchg changes together. Cause: half a word is little for a sequence
+// number, and a list that must stay within one base falls back to the slow path; the
+// fast path also had to keep its CPU for as long as it ran. Effect: no base and no
+// overflow rule; an id is never the same on two CPUs, nor twice on one, so the task
+// may even be moved in the middle, and the cmpxchg, which is made on the CPU that it
+// finds itself on, fails if that is not the one whose words were read. What makes it
+// right is a discipline: every change of the list or of the slab changes the id, and
+// changes it last, because a task that was moved reads its old CPU's words from
+// another CPU, in the middle of a slow path there. Two lapses were found late: an id
+// that came from another CPU than the list (2013), and a slab that was
+// let go without a new id since its list was empty already (2022, eeaa345e1285).
+//
+// Ids count in 64 bits whatever a word of the machine is, so that they do not come
+// round. A kernel's are as wide as its words, and nothing is done about a wrap.
+type cmpxchgDouble struct{}
+
+func (cmpxchgDouble) init(k *Cache, s *cpuSlab) {
+	if k.pairs == nil {
+		k.pairs = make(machine.PerCPUDouble, len(k.cpus))
+	}
+	s.pair = &k.pairs[s.cpu]
+	s.step = 1 << uint(bits.Len(uint(len(k.cpus)-1)))
+	s.pair.A.Init(cpuFreelist, s.cpu, endMark)
+	s.pair.B.Init(cpuTID, s.cpu, uint64(s.cpu))
+	s.page.leaveOpen(cpuPage, s.cpu, none)
+}
+
+func (cmpxchgDouble) first(c *machine.Ctx, s *cpuSlab) uint64 {
+	if c == nil {
+		return s.pair.A.Peek()
+	}
+	return s.pair.A.Load(c)
+}
+
+// set changes the id last: until then whoever read the old one fails, and whoever reads
+// the new one finds everything else new.
+func (cmpxchgDouble) set(c *machine.Ctx, s *cpuSlab, a uint64) {
+	s.pair.A.Store(c, a)
+	s.pair.B.Store(c, s.pair.B.Load(c)+s.step)
+}
+
+// alloc reads the words of one CPU, the id first: whatever changes after that changes
+// it, too.
+func (cmpxchgDouble) alloc(c *machine.Ctx, k *Cache) uint64 {
+	for {
+		s := k.cpu(c) // may be another CPU's from here on
+		tid := s.pair.B.Load(c)
+		c.Barrier()
+		a := s.pair.A.Load(c)
+		if isEnd(a) {
+			return 0
+		}
+		next := c.LoadMem(objectLink, a+k.link) // garbage when a is live by now
+		if k.pairs.CmpxchgDoubleThisCPU(c, [2]uint64{a, tid}, [2]uint64{next, tid + s.step}) {
+			return a
+		}
+	}
+}
+
+func (cmpxchgDouble) free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bool {
+	for {
+		s := k.cpu(c)
+		tid := s.pair.B.Load(c)
+		c.Barrier()
+		first := s.pair.A.Load(c)
+		if s.page.open.Load(c) != ref(p) {
+			return false
+		}
+		c.StoreMem(objectLink, a+k.link, first) // a is still the caller's
+		if k.pairs.CmpxchgDoubleThisCPU(c, [2]uint64{first, tid}, [2]uint64{a, tid + s.step}) {
 			return true
 		}
 	}

@@ -10,15 +10,23 @@ import (
 
 // A design is one choice of each axis.
 type design struct {
+	layer   func(*machine.Machine) page.Layer // where pages come from
 	fast    fastPath
+	start   slowStart
 	partial partialList
 	locking debugLocking
 	middle  bool // a free object keeps its link near its middle, not in its first word
 }
 
+// buddy is the plain page allocator.
+func buddy(m *machine.Machine) page.Layer { return page.New(m) }
+
+// pooled is the page allocator with pools of single pages.
+func pooled(m *machine.Machine) page.Layer { return page.NewPool(m) }
+
 // new sets the design up on a machine that was just made or reset.
 func (d design) new(m *machine.Machine) impls.Instance {
-	h := &heap{design: d, m: m, pages: page.New(m), boot: impls.BootOf(m, debugcheck.SLUB61)}
+	h := &heap{design: d, m: m, pages: d.layer(m), boot: impls.BootOf(m, debugcheck.SLUB61)}
 	h.actor = page.NewActor(m)
 	h.ghost.mutex.Init(ghostLock, rankGhost)
 	m.SetPageLayer(h.pages)
@@ -30,7 +38,7 @@ func (d design) new(m *machine.Machine) impls.Instance {
 type heap struct {
 	design
 	m      *machine.Machine
-	pages  *page.Buddy
+	pages  page.Layer
 	actor  *page.Actor
 	sizes  impls.Allocator // made when first asked for
 	ghost  registry

@@ -18,7 +18,7 @@ func (k *Cache) slowAlloc(c *machine.Ctx, f impls.AllocFlags, size uint64) uint6
 	wait := f&impls.FlagAtomic == 0 && c.MayBlock()
 	flags := c.IRQSave()
 	s := k.cpu(c)
-	a := k.fromSlab(c, s)
+	a := k.start.fromCPU(c, k, s)
 	for a == 0 {
 		p := k.nextSlab(c, s)
 		if p == nil {
@@ -36,25 +36,6 @@ func (k *Cache) slowAlloc(c *machine.Ctx, f impls.AllocFlags, size uint64) uint6
 		a = k.reload(c, s)
 	}
 	c.IRQRestore(flags)
-	return a
-}
-
-// fromSlab takes an object from the CPU's list, else from what was freed to the
-// CPU's slab meanwhile. A slab with nothing left is let go: then it returns 0.
-// Interrupts off.
-func (k *Cache) fromSlab(c *machine.Ctx, s *cpuSlab) uint64 {
-	a := k.fast.first(c, s)
-	if !isEnd(a) {
-		k.fast.set(c, s, c.LoadMemGuarded(objectLink, s.off, a+k.link))
-		return a
-	}
-	if s.page.load(c) == none {
-		return 0
-	}
-	a = k.reload(c, s)
-	if a == 0 {
-		k.deactivate(c, s)
-	}
 	return a
 }
 
@@ -132,10 +113,10 @@ func (k *Cache) deactivate(c *machine.Ctx, s *cpuSlab) {
 		head, a = a, next
 		inuse--
 	}
-	k.fast.set(c, s, endMark)
 	slabFreelist.Store(c, p, head)
 	slabInuse.Store(c, p, inuse)
 	s.page.store(c, none)
+	k.fast.set(c, s, endMark)
 	p.Lock.Unlock(c)
 	k.unfreeze(c, p, moved > 0)
 }

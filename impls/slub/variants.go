@@ -6,6 +6,7 @@ import (
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/kmalloc"
 	"allocfuzz/impls/machine"
+	"allocfuzz/impls/page"
 )
 
 // caps is what every variant of the family can do.
@@ -25,7 +26,8 @@ var variants = []*impls.Variant{
 			{Name: "partial list", Value: "node only"}},
 		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
 		Racy: []*machine.Field{allocTrack},
-		New:  design{fast: irqSave{}, partial: noPartial{}, locking: lockedDebug{}}.new,
+		New: design{layer: buddy, fast: irqSave{}, start: takeList{}, partial: noPartial{},
+			locking: lockedDebug{}}.new,
 	},
 	{
 		Name: "slub-2008-cmpxchg", Row: "S2b", Year: 2008,
@@ -35,16 +37,41 @@ var variants = []*impls.Variant{
 			{Name: "partial list", Value: "node only"}},
 		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
 		Racy: []*machine.Field{objectLink, allocTrack},
-		New:  design{fast: cmpxchgLocal{}, partial: noPartial{}, locking: lockedDebug{}}.new,
+		New: design{layer: buddy, fast: cmpxchgLocal{}, start: takeList{}, partial: noPartial{},
+			locking: lockedDebug{}}.new,
 	},
 	{
-		Name: "slub-2008-seq", Row: "S2c-S2g", Year: 2008, Sound: true,
+		Name: "slub-2008-seq", Row: "S2c, S2d, S2e, S2f, S2g", Year: 2008, Sound: true,
 		About: "a local cmpxchg of the freelist's head with a sequence number",
 		Axes: []impls.Axis{{Name: "fast path", Value: "cmpxchg with sequence number"},
 			{Name: "partial list", Value: "node only"}},
 		Machines: machines, Caps: caps, Profile: kmalloc.Profile,
 		Racy: []*machine.Field{cpuBase, objectLink, allocTrack},
-		New:  design{fast: cmpxchgSeq{}, partial: noPartial{}, locking: lockedDebug{}}.new,
+		New: design{layer: buddy, fast: cmpxchgSeq{}, start: takeList{}, partial: noPartial{},
+			locking: lockedDebug{}}.new,
+	},
+	{
+		Name: "slub-2008-seq-slowpath", Row: "S2g", Year: 2008,
+		About: "the same over the slow path of the time, which overwrites the CPU's list",
+		Finds: impls.Finds{Consequence: string(fault.FreeLost)},
+		Axes: []impls.Axis{{Name: "fast path", Value: "cmpxchg with sequence number"},
+			{Name: "slow path", Value: "overwrites the list"},
+			{Name: "partial list", Value: "node only"}},
+		Machines: machines, Caps: caps, Profile: kmalloc.Profile,
+		Racy: []*machine.Field{cpuBase, objectLink, allocTrack},
+		New: design{layer: buddy, fast: cmpxchgSeq{}, start: overwriteList{}, partial: noPartial{},
+			locking: lockedDebug{}}.new,
+	},
+	{
+		Name: "slub-2011-tid", Row: "S2c, S2d, S2e, S2f, S2g", Year: 2011, Sound: true,
+		About: "the later form: a double-word cmpxchg of the freelist's head and a transaction " +
+			"id, with no hold on the CPU",
+		Axes: []impls.Axis{{Name: "fast path", Value: "double cmpxchg with transaction id"},
+			{Name: "partial list", Value: "node only"}},
+		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
+		Racy: []*machine.Field{objectLink, allocTrack},
+		New: design{layer: buddy, fast: cmpxchgDouble{}, start: takeList{}, partial: noPartial{},
+			locking: lockedDebug{}}.new,
 	},
 	{
 		Name: "slub-2021-partial-cmpxchg", Row: "S4a", Year: 2021,
@@ -55,8 +82,8 @@ var variants = []*impls.Variant{
 			{Name: "partial list", Value: "per CPU, cmpxchg"}},
 		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
 		Racy: []*machine.Field{headPages, headObjects, allocTrack},
-		New: design{fast: irqSave{}, partial: cmpxchgPartial{}, locking: lockedDebug{},
-			middle: true}.new,
+		New: design{layer: buddy, fast: irqSave{}, start: takeList{}, partial: cmpxchgPartial{},
+			locking: lockedDebug{}, middle: true}.new,
 	},
 	{
 		Name: "slub-2021-partial-cmpxchg-irqson", Row: "S4a′", Year: 2021,
@@ -66,8 +93,8 @@ var variants = []*impls.Variant{
 			{Name: "partial list", Value: "per CPU, cmpxchg, taken from with interrupts on"}},
 		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
 		Racy: []*machine.Field{headPages, headObjects, allocTrack},
-		New: design{fast: irqSave{}, partial: irqsOnPartial{}, locking: lockedDebug{},
-			middle: true}.new,
+		New: design{layer: buddy, fast: irqSave{}, start: takeList{}, partial: irqsOnPartial{},
+			locking: lockedDebug{}, middle: true}.new,
 	},
 	{
 		Name: "slub-2021-partial-irqsave", Row: "S4b", Year: 2021, Sound: true,
@@ -76,8 +103,29 @@ var variants = []*impls.Variant{
 			{Name: "partial list", Value: "per CPU, irq-save"}},
 		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
 		Racy: []*machine.Field{allocTrack},
-		New: design{fast: irqSave{}, partial: irqSavePartial{}, locking: lockedDebug{},
-			middle: true}.new,
+		New: design{layer: buddy, fast: irqSave{}, start: takeList{}, partial: irqSavePartial{},
+			locking: lockedDebug{}, middle: true}.new,
+	},
+	{
+		Name: "slub-2021-partial-irqsave-pools", Row: "S4b, S1h", Year: 2021, Sound: true,
+		About: "the same over a page allocator with a pool of single pages for each CPU",
+		Axes: []impls.Axis{{Name: "fast path", Value: "irq-save"},
+			{Name: "partial list", Value: "per CPU, irq-save"},
+			{Name: "pages", Value: "per-CPU pools"}},
+		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
+		Racy: append(page.Racy(), allocTrack),
+		New: design{layer: pooled, fast: irqSave{}, start: takeList{}, partial: irqSavePartial{},
+			locking: lockedDebug{}, middle: true}.new,
+	},
+	{
+		Name: "slub-2021-tid-partial", Row: "S4b, S2c, S2d, S2e, S2f, S2g", Year: 2021, Sound: true,
+		About: "both: transaction ids, and per-CPU partial lists under disabled interrupts",
+		Axes: []impls.Axis{{Name: "fast path", Value: "double cmpxchg with transaction id"},
+			{Name: "partial list", Value: "per CPU, irq-save"}},
+		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
+		Racy: []*machine.Field{objectLink, allocTrack},
+		New: design{layer: buddy, fast: cmpxchgDouble{}, start: takeList{},
+			partial: irqSavePartial{}, locking: lockedDebug{}, middle: true}.new,
 	},
 	{
 		Name: "slub-2022-debug-racy", Row: "S5a", Year: 2022,
@@ -90,8 +138,8 @@ var variants = []*impls.Variant{
 			{Name: "debug locking", Value: "marked, then linked"}},
 		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
 		Racy: []*machine.Field{allocTrack},
-		New: design{fast: irqSave{}, partial: irqSavePartial{}, locking: racyDebug{},
-			middle: true}.new,
+		New: design{layer: buddy, fast: irqSave{}, start: takeList{}, partial: irqSavePartial{},
+			locking: racyDebug{}, middle: true}.new,
 	},
 	{
 		Name: "slub-2022-debug-locked", Row: "S5b", Year: 2022, Sound: true,
@@ -101,8 +149,8 @@ var variants = []*impls.Variant{
 			{Name: "debug locking", Value: "list lock throughout"}},
 		Machines: machines, Caps: caps | impls.CapReuseLIFO, Profile: kmalloc.Profile,
 		Racy: []*machine.Field{allocTrack},
-		New: design{fast: irqSave{}, partial: irqSavePartial{}, locking: lockedDebug{},
-			middle: true}.new,
+		New: design{layer: buddy, fast: irqSave{}, start: takeList{}, partial: irqSavePartial{},
+			locking: lockedDebug{}, middle: true}.new,
 	},
 }
 
