@@ -299,8 +299,8 @@ func (r *Runner) reused(ev *impls.Event) {
 }
 
 // promised says what reuse=lifo promises after a free, from the snapshot taken
-// since: the object itself, where its slab is the CPU's or the cache keeps lists
-// of all slabs and no other is partial.
+// since: the object itself, where its slab is the CPU's, which the task cannot leave,
+// or the cache keeps lists of all slabs and no other is partial.
 func (r *Runner) promised(c *machine.Ctx, ev *impls.Event) {
 	if !play.Frees(ev.Code) || ev.Outcome != impls.OK || ev.Cache < 0 || len(ev.Reports) > 0 ||
 		!r.v.Caps.Has(impls.CapReuseLIFO) || !r.p.Sequential() {
@@ -311,8 +311,9 @@ func (r *Runner) promised(c *machine.Ctx, ev *impls.Event) {
 		return
 	}
 	next := r.snap.Caches[b.Cache].FullLists && !r.partials(b)
+	stays := r.m.CPUs == 1 || r.pinned() // else it may allocate elsewhere and be back in time
 	for _, p := range b.On {
-		next = next || p.Kind == impls.OnCPU && p.CPU == c.CPUID()
+		next = next || stays && p.Kind == impls.OnCPU && p.CPU == c.CPUID()
 	}
 	if next {
 		r.reuse = reuse{cache: ev.Cache, cpu: uint8(c.CPUID()), addr: ev.Addr}
