@@ -12,8 +12,8 @@ type Spec struct {
 	Size    uint64 // bytes of an object, above 0
 	Align   uint64 // a power of two; 0 is the word
 	Flags   Flags
-	Ctor    bool // objects have a constructor: no poison in the body
-	RCU     bool // objects may be read after they were freed: likewise
+	Ctor    bool // objects have a constructor: no poison in the body, but in SLAB of 2.6
+	RCU     bool // objects may be read after they were freed: no poison in the body
 	Kmalloc bool // a size class: with U the size asked for is kept
 	First   bool // a link inside lies at the first word (before 5.7), else near the middle
 	Rules   Rules
@@ -82,7 +82,7 @@ func (l *Layout) Fill() error {
 		return err
 	}
 	l.Align = max(l.Align, l.Word)
-	l.Body = l.Flags.Has(Poison) && !l.Ctor && !l.RCU
+	l.Body = l.Flags.Has(Poison) && !l.RCU && (!l.Ctor || l.Rules == SLAB26)
 	if l.Rules.SLAB() {
 		l.slab()
 	} else {

@@ -191,7 +191,8 @@ func TestLayoutBody(t *testing.T) {
 			if i&1 != 0 {
 				s.Flags = Poison
 			}
-			if l := lay(t, s); l.Body != (i == 1) {
+			// Only 2.6 poisons what its constructor will put right at the next allocation.
+			if l := lay(t, s); l.Body != (i == 1 || i == 3 && rules == SLAB26) {
 				t.Errorf("%v, %+v: body poisoned is %v", rules, s, l.Body)
 			}
 		}

@@ -98,7 +98,7 @@ type TitleEntry struct {
 const (
 	noTypeDamage = "no operation of a program changes what a page is or whose slab it is, " +
 		"and a free to another cache goes to the cache that owns the slab"
-	noCtor = "caches with a constructor are not supported"
+	noCtor = "the one constructor that there is writes its object and nothing else"
 )
 
 // titles is the one table of titles, in the order of the constants.

@@ -62,10 +62,11 @@ func (b *Boot) For(name string, own debugcheck.Flags) (f debugcheck.Flags, small
 var creationWords = []string{"nomerge", "panic", "rcu", "reclaim"}
 
 // Flags are the debug options of the cache that spec asks for, and Small as of For.
-// ErrUnsupported: a constructor or the flag hwalign. ErrInvalid: a flag that is none.
+// ErrUnsupported: the flag hwalign. ErrInvalid: a flag that is none, and a constructor
+// for a size class of kmalloc.
 func (b *Boot) Flags(spec *CacheSpec) (f debugcheck.Flags, small bool, err error) {
-	if spec.Ctor {
-		return 0, false, ErrUnsupported
+	if spec.Ctor && spec.Kmalloc {
+		return 0, false, ErrInvalid // whoever allocates by size knows no constructor
 	}
 	for _, word := range spec.Flags {
 		option, ok := debugcheck.ParseWord(word)

@@ -70,8 +70,12 @@ func TestBootFlags(t *testing.T) {
 			t.Errorf("%s: rcu is %v", tt.words, spec.RCU())
 		}
 		spec.Ctor = true
-		if _, _, err := b.Flags(&spec); !errors.Is(err, impls.ErrUnsupported) {
-			t.Errorf("with a constructor: %v", err)
+		if with, _, err := b.Flags(&spec); with != f || !errors.Is(err, tt.err) {
+			t.Errorf("%+v: with a constructor: %s, %v", tt, with, err)
+		}
+		spec.Kmalloc, spec.Flags = true, nil
+		if _, _, err := b.Flags(&spec); !errors.Is(err, impls.ErrInvalid) {
+			t.Errorf("a size class with a constructor: %v", err)
 		}
 	}
 	if b := impls.BootOf(nil, debugcheck.Guard); b != (impls.Boot{Rules: debugcheck.Guard}) {

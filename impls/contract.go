@@ -101,6 +101,17 @@ func NewSpec(name string, size uint64) CacheSpec {
 		CPUPartial: -1, Limit: -1, Batch: -1}
 }
 
+// Takes says whether a subject that can do c and aligns every address to align has what a
+// cache of this kind asks for.
+func (c Caps) Takes(s *CacheSpec, align uint64) bool {
+	if s.Ctor && !c.Has(CapCtor) || s.Align > align && !c.Has(CapAlign) {
+		return false
+	}
+	// Who debugs knows every flag; without that the one for read sections may be known.
+	own := len(s.Flags) == 1 && s.RCU() && c.Has(CapRCU)
+	return len(s.Flags) == 0 || own || c.Has(CapDebug)
+}
+
 // An Instance is one subject set up for one run.
 type Instance interface {
 	// Memory reaches the contents of objects.

@@ -57,3 +57,20 @@ func (p Pattern) Byte(i uint64) byte {
 	w := p.first() + i/8*p.step()
 	return byte(w >> (8 * (i % 8)))
 }
+
+// CtorPattern is what the constructor of a cache writes. No operation has it: they are
+// numbered from 1 up, see Next.
+const CtorPattern Pattern = 1<<32 - 1
+
+// Next is the pattern of the operation behind that of p.
+func (p Pattern) Next() Pattern {
+	if p++; p == CtorPattern {
+		return 1
+	}
+	return p
+}
+
+// Construct is the constructor of every cache that has one (CacheSpec.Ctor): it writes all
+// size bytes of the object at a, and nothing else. Whoever owns an object gives it back in
+// this state.
+func Construct(mem Memory, a Addr, size uint64) { mem.Fill(a, size, CtorPattern) }

@@ -119,6 +119,7 @@ type Event struct {
 	Region  debugcheck.Region    // flip: of what
 	Irq     bool                 // in a handler
 	Legit   bool                 // NoMem: the page layer refused during the operation
+	Ctor    bool                 // alloc: Bad is about the state that a constructor made
 	Fresh   Pattern              // pattern that the memory got
 	Cache   int32                // slot of the cache, -1
 	Slot    int32                // slot bound or used

@@ -87,7 +87,7 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 		x.op = op
 		c.Wait(x)
 	}
-	r.pattern++
+	r.pattern = r.pattern.Next()
 	op.Pattern = r.pattern
 	r.creates(op)
 	x.stuck = r.stuck(op)

@@ -143,7 +143,11 @@ func (j *judge) allocated(ev *impls.Event) {
 		j.fault(fault.Misaligned, "%d bytes of pages at %#x, %d from the start of the arena",
 			ev.Size, ev.Addr, off)
 	}
-	if ev.Bad >= 0 {
+	switch {
+	case ev.Bad >= 0 && ev.Ctor:
+		j.judged[1]++
+		j.fault(fault.CtorLost, "byte %d of %d at %#x", ev.Bad, ev.Size, ev.Addr)
+	case ev.Bad >= 0:
 		j.judged[1]++
 		j.fault(fault.NotZeroed, "byte %d of %d at %#x", ev.Bad, ev.Size, ev.Addr)
 	}

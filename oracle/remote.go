@@ -48,9 +48,7 @@ type left struct {
 
 // opens is the outcome of a declared cache as far as the capabilities decide it.
 func opens(v *impls.Variant, s *impls.CacheSpec) impls.Outcome {
-	if !v.Caps.Has(impls.CapObjects) || s.Ctor && !v.Caps.Has(impls.CapCtor) ||
-		s.Align > v.Profile.MinAlign && !v.Caps.Has(impls.CapAlign) ||
-		len(s.Flags) > 0 && !v.Caps.Has(impls.CapDebug) {
+	if !v.Caps.Has(impls.CapObjects) || !v.Caps.Takes(s, v.Profile.MinAlign) {
 		return impls.Unsupported
 	}
 	return impls.OK
@@ -84,7 +82,7 @@ func (s *sent) flatten(r *Runner, code []node) {
 			continue
 		}
 		op := r.lines[n.line].Op
-		r.pattern++
+		r.pattern = r.pattern.Next()
 		op.Pattern = r.pattern
 		s.batch.Ops = append(s.batch.Ops, op)
 		s.places = append(s.places, int32(n.line))

@@ -135,6 +135,15 @@ var contentsRules = []rule{
 		text: twoMallocs},
 	{title: fault.ContentsChanged, how: "at fill", bug: toyBug{after: scribble},
 		text: "cpu0 a = malloc 48\ncpu0 b = malloc 48\ncpu0 fill a\n"},
+	{title: fault.CtorLost, how: "at first", bug: toyBug{bare: true},
+		text: "cache c ctor=on size=48\ncpu0 a = alloc c\n"},
+	{title: fault.CtorLost, how: "on the way", text: "cache c ctor=on size=48\n" +
+		"cpu0 a = alloc c\ncpu0 free c a\ncpu0 b = alloc c\n",
+		bug: toyBug{after: func(t *toy, a impls.Addr, _ uint64) {
+			if a == t.last {
+				t.mem[a+47] ^= 1
+			}
+		}}},
 	{title: fault.NotZeroed, how: "malloc", text: "cpu0 a = malloc 48 flags=zero\n",
 		bug: toyBug{dirty: true}},
 	{title: fault.NotZeroed, how: "calloc", text: "cpu0 a = calloc 6 8\n",
@@ -374,7 +383,6 @@ func TestNativeChecks(t *testing.T) {
 // left out is named with the reason, or with the test that has it.
 func TestTitlesComplete(t *testing.T) {
 	elsewhere := map[fault.Title]string{
-		fault.CtorLost:         "no subject has constructors yet",
 		fault.Footprint:        "needs a steady load: not checked yet",
 		fault.OffSlabLimit:     "no subject keeps its management off the slab yet",
 		fault.BuddiesApart:     "TestPageRules",

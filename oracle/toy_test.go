@@ -36,6 +36,7 @@ type toyBug struct {
 	silent bool                                               // … and notes no reason
 	busy   bool                                               // destroy says that objects remain
 	never  bool                                               // destroy never says so
+	bare   bool                                               // never calls a constructor
 	hoards bool                                               // shrink does nothing
 	fifo   bool                                               // reuses what was freed first
 	show   func(t *toy, s *impls.Snapshot)                    // bends the snapshot
@@ -46,7 +47,8 @@ type toyBug struct {
 
 const toyCaps = impls.CapObjects | impls.CapSizes | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink | impls.CapDestroy |
-	impls.CapReuseLIFO | impls.CapDrain | impls.CapPages | impls.CapIRQ | impls.CapSMP
+	impls.CapReuseLIFO | impls.CapDrain | impls.CapPages | impls.CapIRQ | impls.CapSMP |
+	impls.CapCtor
 
 // toySubject is a variant with one bug.
 func toySubject(bug toyBug) *impls.Variant {
@@ -169,7 +171,7 @@ func (t *toy) AllocPages(c *machine.Ctx, order int, f impls.AllocFlags) impls.Ad
 func (t *toy) FreePages(c *machine.Ctx, a impls.Addr) { t.Free(c, a) }
 
 func (t *toy) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
-	if spec.Ctor || len(spec.Flags) > 0 {
+	if len(spec.Flags) > 0 {
 		return nil, impls.ErrUnsupported
 	}
 	if c != nil && t.bug.refuse == "create" {
@@ -178,7 +180,8 @@ func (t *toy) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error
 		}
 		return nil, impls.ErrNoMemory
 	}
-	k := &toyCache{t: t, name: spec.Name, size: spec.Size, align: max(spec.Align, 8)}
+	k := &toyCache{t: t, name: spec.Name, size: spec.Size, align: max(spec.Align, 8),
+		ctor: spec.Ctor && !t.bug.bare}
 	k.stride = (k.size + k.align - 1) &^ (k.align - 1)
 	t.caches = append(t.caches, k)
 	return k, nil
@@ -233,7 +236,7 @@ type toyCache struct {
 	size, align, stride uint64
 	pages               []impls.Addr // of its slabs
 	list                []impls.Addr // free objects, the next one last
-	dead                bool
+	dead, ctor          bool
 }
 
 func (k *toyCache) show(cache int, page impls.Addr, b *impls.SlabState) {
@@ -267,6 +270,9 @@ func (k *toyCache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 		k.pages = append(k.pages, page)
 		for i := toyObjects - 1; i >= 0; i-- {
 			k.list = append(k.list, page+uint64(i)*k.stride)
+			if k.ctor {
+				impls.Construct(t, page+uint64(i)*k.stride, k.size)
+			}
 		}
 	}
 	n := len(k.list) - 1

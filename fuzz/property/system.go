@@ -89,7 +89,7 @@ func (s *system) add(b block, refused int, align uint64) string {
 	if why := s.wrong(&b, align); why != "" {
 		return why
 	}
-	s.pattern++
+	s.pattern = s.pattern.Next()
 	b.pattern = s.pattern
 	s.mem.Fill(b.addr, b.size, b.pattern)
 	s.keep(b)

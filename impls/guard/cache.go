@@ -74,7 +74,7 @@ func (g *Allocator) CacheOf(a impls.Addr) impls.Cache {
 type caches struct{ g *Allocator }
 
 // NewCache makes a cache: ErrInvalid for a size or an alignment that cannot be met and
-// for a flag that is none, ErrUnsupported for a constructor and for hwalign. Its words
+// for a flag that is none, ErrUnsupported for hwalign. Its words
 // for debug options take the place of Options.Flags. The letter O of the boot parameter
 // is ignored: blocks are not made of pages.
 func (x caches) NewCache(_ *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
@@ -82,7 +82,8 @@ func (x caches) NewCache(_ *machine.Ctx, spec impls.CacheSpec) (impls.Cache, err
 	if err != nil {
 		return nil, err
 	}
-	s := debugcheck.Spec{Name: spec.Name, Size: spec.Size, Flags: flags, RCU: spec.RCU()}
+	s := debugcheck.Spec{Name: spec.Name, Size: spec.Size, Flags: flags, RCU: spec.RCU(),
+		Ctor: spec.Ctor}
 	k, err := x.g.newCache(s, max(spec.Align, commonAlign))
 	if err != nil {
 		return nil, impls.ErrInvalid

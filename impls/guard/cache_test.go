@@ -87,7 +87,7 @@ func TestCacheRefusals(t *testing.T) {
 		set  func(*impls.CacheSpec)
 		want error
 	}{
-		{func(s *impls.CacheSpec) { s.Ctor = true }, impls.ErrUnsupported},
+		{func(s *impls.CacheSpec) { s.Ctor, s.Kmalloc = true, true }, impls.ErrInvalid},
 		{func(s *impls.CacheSpec) { s.Flags = []string{"poison", "red"} }, impls.ErrInvalid},
 		{func(s *impls.CacheSpec) { s.Flags = []string{"poison", "hwalign"} },
 			impls.ErrUnsupported},

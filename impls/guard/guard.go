@@ -169,7 +169,10 @@ func (g *Allocator) place(k *cache, block impls.Addr, zero bool) *object {
 	k.live++
 	g.paint(o)
 	g.track(debugcheck.AllocTrack, o)
-	if zero {
+	switch {
+	case k.layout.Ctor: // whatever the quarantine did to it
+		impls.CtorPattern.Fill(g.slot.Bytes(debugcheck.Object, o.addr, k.layout.Size))
+	case zero:
 		clear(g.slot.Bytes(debugcheck.Object, o.addr, k.layout.Size))
 	}
 	return o

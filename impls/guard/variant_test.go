@@ -163,7 +163,8 @@ func TestOf(t *testing.T) {
 	v := golib.Variants()[2]
 	w := Of(v, Options{})
 	const want = impls.CapObjects | impls.CapSizes | impls.CapZero | impls.CapAlign |
-		impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapDestroy | impls.CapDebug
+		impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapDestroy |
+		impls.CapDebug | impls.CapCtor
 	if w.Name != "go-wasm2go-tlsf-guarded" || v.Name != "go-wasm2go-tlsf" || w.Caps != want ||
 		w.Rules != debugcheck.Guard || w.Profile.MinAlign != v.Profile.MinAlign {
 		t.Errorf("%s: %v, %s, %+v", w.Name, w.Caps.Names(), w.Rules, w.Profile)

@@ -31,16 +31,18 @@ type adapter struct {
 }
 
 // NewCache makes a cache: ErrInvalid for a size of 0 or an alignment that is no
-// power of two, ErrUnsupported for a constructor or debug flags. What else the
+// power of two, ErrUnsupported for debug flags. A constructor is called at every
+// allocation, since nobody knows where an object's memory was meanwhile. What else the
 // spec says about slabs does not apply.
 func (o *adapter) NewCache(_ *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
-	if spec.Ctor || len(spec.Flags) > 0 {
+	if len(spec.Flags) > 0 {
 		return nil, impls.ErrUnsupported
 	}
 	if spec.Size == 0 || spec.Align&(spec.Align-1) != 0 {
 		return nil, impls.ErrInvalid
 	}
-	s := &sized{adapter: o, size: spec.Size, align: max(spec.Align, commonAlign)}
+	s := &sized{adapter: o, size: spec.Size, align: max(spec.Align, commonAlign),
+		ctor: spec.Ctor}
 	s.live.Init(cacheLive, 0, 0)
 	return s, nil
 }
@@ -50,6 +52,7 @@ type sized struct {
 	*adapter
 	size  uint64
 	align uint64
+	ctor  bool
 	live  machine.Word // objects that are out
 }
 
@@ -66,6 +69,9 @@ func (s *sized) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 	}
 	if p != 0 {
 		s.live.Add(c, 1)
+		if s.ctor {
+			impls.Construct(s.mem, p, s.size)
+		}
 	}
 	return p
 }

@@ -23,7 +23,6 @@ func TestCaches(t *testing.T) {
 	}{
 		{impls.ErrInvalid, impls.NewSpec("c", 0)},
 		{impls.ErrInvalid, impls.CacheSpec{Size: 8, Align: 24}},
-		{impls.ErrUnsupported, impls.CacheSpec{Size: 8, Ctor: true}},
 		{impls.ErrUnsupported, impls.CacheSpec{Size: 8, Flags: []string{"P"}}},
 	} {
 		if _, err := o.NewCache(nil, bad.spec); !errors.Is(err, bad.want) {
@@ -71,6 +70,31 @@ func objects(t *testing.T, m *machine.Machine, mem impls.Memory, s impls.Cache, 
 		s.Free(c, b)
 		if err := s.Destroy(c); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestCachesConstruct: an allocator knows no constructor, so that it is called for whatever it
+// hands out, aligned or not.
+func TestCachesConstruct(t *testing.T) {
+	m, inst := system(t, nil)
+	o, mem := kmalloc.Caches(inst.Sizes(), inst.Memory()), inst.Memory()
+	run(t, m, func(c *machine.Ctx) {
+		for _, align := range []uint64{0, 256} {
+			spec := impls.NewSpec("c", 40)
+			spec.Align, spec.Ctor = align, true
+			s, err := o.NewCache(c, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				a := s.Alloc(c, 0)
+				if bad := mem.Verify(a, 40, impls.CtorPattern); bad >= 0 {
+					t.Errorf("align %d: differs at %d", align, bad)
+				}
+				mem.Fill(a, 48, 3)
+				s.Free(c, a)
+			}
 		}
 	})
 }

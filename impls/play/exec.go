@@ -168,11 +168,7 @@ func (e *Exec) mayCreate(spec *impls.CacheSpec) impls.Outcome {
 		return impls.Skipped
 	case !e.useObjects():
 		return impls.Unsupported
-	case spec.Ctor && !e.caps.Has(impls.CapCtor):
-		return impls.Unsupported
-	case spec.Align > e.profile.MinAlign && !e.caps.Has(impls.CapAlign):
-		return impls.Unsupported
-	case len(spec.Flags) > 0 && !e.caps.Has(impls.CapDebug):
+	case !e.caps.Takes(spec, e.profile.MinAlign):
 		return impls.Unsupported
 	}
 	return impls.OK

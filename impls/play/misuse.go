@@ -33,6 +33,7 @@ func (e *Exec) beginMisuse(c *machine.Ctx, s *Step) bool {
 	switch op.Code {
 	case impls.OpFreeForeign, impls.OpFreeWrong:
 		e.claim(c, op.Slot, anywhere, &s.held, true)
+		e.construct(&s.held)
 		return true
 	case impls.OpFreeAgain, impls.OpFreeInside:
 		return true

@@ -64,6 +64,7 @@ type cacheSlot struct {
 	align uint64
 	nth   uint32
 	users int
+	ctor  bool // objects have a constructor
 	lacks bool // no cache, since the subject does not support it
 	word  machine.Word
 }
@@ -249,7 +250,7 @@ func (e *Exec) bindCache(c *machine.Ctx, i int32, made impls.Cache, spec *impls.
 		k.nth++
 		k.state, k.cache, k.lacks = Void, made, false
 		if made != nil {
-			k.state, k.size, k.align = Live, spec.Size, spec.Align
+			k.state, k.size, k.align, k.ctor = Live, spec.Size, spec.Align, spec.Ctor
 		}
 	}
 	e.unlock(c, &k.word)

@@ -129,7 +129,12 @@ func (e *Exec) beginAlloc(c *machine.Ctx, s *Step) bool {
 	if s.cache == nil {
 		return e.pass(c, s, e.without(op.Cache))
 	}
+	if s.cache.ctor && op.Flags&impls.FlagZero != 0 {
+		e.leave(c, s.cache)
+		return e.pass(c, s, impls.Skipped)
+	}
 	s.size, ev.Size, ev.Align = s.cache.size, s.cache.size, s.cache.align
+	ev.Ctor = s.cache.ctor
 	return true
 }
 
@@ -200,6 +205,7 @@ func (e *Exec) beginFree(c *machine.Ctx, s *Step) bool {
 	}
 	ev.Addr, ev.Size, ev.Want = held.Addr, held.Size, held.Pattern
 	ev.Bad = e.mem.Verify(held.Addr, held.Size, held.Pattern)
+	e.construct(held)
 	s.class = e.classOf(held)
 	return true
 }
@@ -388,6 +394,8 @@ func (e *Exec) endAlloc(c *machine.Ctx, s *Step, from int32, nth uint32) {
 	ev.Addr, ev.Fresh = s.got, op.Pattern
 	if op.Flags&impls.FlagZero != 0 || op.Code == impls.OpCalloc {
 		ev.Bad = e.mem.Verify(s.got, s.size, 0)
+	} else if ev.Ctor {
+		ev.Bad = e.mem.Verify(s.got, s.size, impls.CtorPattern)
 	}
 	e.fill(s)
 	e.bind(c, op.Result, &Slot{State: Live, Addr: s.got, Size: s.size, Pattern: op.Pattern,

@@ -248,8 +248,8 @@ func (r *reader) event(ev *impls.Event) {
 	ev.Outcome = impls.Outcome(r.u8("outcome", byte(impls.LastOutcome)))
 	ev.Ctx = r.u8("context", math.MaxUint8)
 	ev.CPU = r.u8("CPU", math.MaxUint8)
-	flags := r.u8("flags", 3)
-	ev.Irq, ev.Legit = flags&1 != 0, flags&2 != 0
+	flags := r.u8("flags", 7)
+	ev.Irq, ev.Legit, ev.Ctor = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	ev.Cache = int32(r.int("cache", -1, math.MaxInt32))
 	ev.Slot = int32(r.int("slot", -1, math.MaxInt32))
 	ev.Bad = r.int("wrong byte", -1, math.MaxInt64)

@@ -356,7 +356,7 @@ func TestRoundTrip(t *testing.T) {
 	tr := direct(t, variant(t, "go-modernc-memory"), b)
 	tr.Last, tr.Death = 12, "aborted"
 	tr.Events[3] = impls.Event{Op: 1<<31 - 1, Code: impls.OpVerify, Outcome: impls.Died, Ctx: 255,
-		CPU: 255, Irq: true, Legit: true, Fresh: 1<<32 - 1, Cache: 1<<31 - 1, Slot: -1,
+		CPU: 255, Irq: true, Legit: true, Ctor: true, Fresh: 1<<32 - 1, Cache: 1<<31 - 1, Slot: -1,
 		Want: 1<<32 - 1, Bad: 1<<63 - 1, Align: 1 << 63, Addr: 1<<64 - 1, Old: 1<<64 - 1,
 		Size: 1<<64 - 1, Usable: 1<<64 - 1, Seq: 1<<64 - 1, Mask: 1<<64 - 1,
 		Region: debugcheck.NrSlabs, Reports: []*debugcheck.Report{{}, report()}}

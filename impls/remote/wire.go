@@ -75,7 +75,7 @@ func AppendTranscript(dst []byte, t *impls.Transcript) []byte {
 func appendEvent(dst []byte, ev *impls.Event) []byte {
 	dst = binary.AppendVarint(dst, int64(ev.Op))
 	dst = append(dst, byte(ev.Code), byte(ev.Outcome), ev.Ctx, ev.CPU,
-		flag(ev.Irq, 1)|flag(ev.Legit, 2))
+		flag(ev.Irq, 1)|flag(ev.Legit, 2)|flag(ev.Ctor, 4))
 	for _, v := range [...]int64{int64(ev.Cache), int64(ev.Slot), ev.Bad} {
 		dst = binary.AppendVarint(dst, v)
 	}

@@ -27,8 +27,10 @@ type Cache struct {
 	lock  machine.SpinLock
 	guard machine.Guard
 	debug *debugger // nil without debug flags
-	lists lists
-	heads []*list // of lists, for walking
+	// constructs is when the constructor of the objects is called.
+	constructs construction
+	lists      lists
+	heads      []*list // of lists, for walking
 	// notFull is the word firstnotfull of the one list, nil where there are several.
 	notFull *machine.GuardedWord
 	// Guarded by lock.

@@ -64,8 +64,8 @@ func (sys *system) layout(spec *impls.CacheSpec) (geometry, *debugcheck.Layout, 
 	}
 	g.align = max(g.align, g.wordBytes)
 	g.stride = alignUp(g.size, g.align)
-	around, err := g.around(debugcheck.Spec{Name: spec.Name, Flags: flags, RCU: spec.RCU(),
-		Rules: sys.boot.Rules}, uint64(m.PageSize), small)
+	around, err := g.around(debugcheck.Spec{Name: spec.Name, Flags: flags, Ctor: spec.Ctor,
+		RCU: spec.RCU(), Rules: sys.boot.Rules}, uint64(m.PageSize), small)
 	if err != nil || !g.choose(m, spec) {
 		return g, nil, impls.ErrInvalid
 	}

@@ -44,6 +44,11 @@ func (s *Cache) setUp(c *machine.Ctx, p *machine.Page, colour uint64) {
 	if s.debug != nil {
 		s.debug.made(c, p)
 	}
+	if s.constructs == whenMade {
+		for i := range s.objects {
+			s.construct(s.start(p, colour) + s.first + i*s.stride)
+		}
+	}
 }
 
 // take takes the first object of p's chain; inuse is the count after it. Holds
@@ -64,6 +69,9 @@ func (s *Cache) take(c *machine.Ctx, p *machine.Page) (obj impls.Addr, inuse uin
 	obj = s.start(p, colour) + s.first + index*s.stride
 	if s.debug != nil {
 		s.debug.taken(c, p, obj)
+	}
+	if s.constructs == whenTaken {
+		s.construct(obj)
 	}
 	return obj, inuse
 }

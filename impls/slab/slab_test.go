@@ -32,7 +32,9 @@ func TestCreateRefuses(t *testing.T) {
 		{"objects fit the order", func(s *impls.CacheSpec) { s.Order, s.Objects = 0, 60 }, nil},
 		{"object larger than the order", func(s *impls.CacheSpec) { s.Order, s.Size = 0, 4096 },
 			impls.ErrInvalid},
-		{"constructor", func(s *impls.CacheSpec) { s.Ctor = true }, impls.ErrUnsupported},
+		{"constructor", func(s *impls.CacheSpec) { s.Ctor = true }, nil},
+		{"constructor of a size class", func(s *impls.CacheSpec) { s.Ctor, s.Kmalloc = true, true },
+			impls.ErrInvalid},
 		{"cache lines", func(s *impls.CacheSpec) { s.Flags = []string{"hwalign"} },
 			impls.ErrUnsupported},
 		{"ignored keys", func(s *impls.CacheSpec) {

@@ -75,13 +75,13 @@ func (sys *system) Close() {}
 // NewCache is kmem_cache_create. ErrInvalid: a size of 0 or larger than the
 // largest block of pages, an alignment that is no power of two or above a page,
 // a number of objects that no slab of the order holds, a word that is no flag.
-// ErrUnsupported: a constructor or the flag hwalign. c is nil when nothing runs yet.
+// ErrUnsupported: the flag hwalign. c is nil when nothing runs yet.
 func (sys *system) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
 	g, around, err := sys.layout(&spec)
 	if err != nil {
 		return nil, err
 	}
-	s := &Cache{geometry: g}
+	s := &Cache{geometry: g, constructs: constructsOf(&spec, around)}
 	s.init(sys, &spec)
 	if around != nil {
 		s.debug = newDebugger(s, around)

@@ -12,7 +12,7 @@ import (
 // caps is what every variant of the family can do.
 const caps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink |
-	impls.CapDestroy | impls.CapDebug | impls.CapIRQ | impls.CapSMP
+	impls.CapDestroy | impls.CapDebug | impls.CapIRQ | impls.CapSMP | impls.CapCtor
 
 var variants = []*impls.Variant{
 	{

@@ -131,12 +131,12 @@ func TestUnsupported(t *testing.T) {
 		one(t, name, machineOf(1, 16), func(c *machine.Ctx, in impls.Instance) {
 			ctor, lines, word := impls.NewSpec("c", 64), impls.NewSpec("c", 64),
 				impls.NewSpec("c", 64)
-			ctor.Ctor, lines.Flags = true, []string{"poison", "hwalign"}
+			ctor.Ctor, ctor.Kmalloc, lines.Flags = true, true, []string{"poison", "hwalign"}
 			word.Flags = []string{"purple"}
 			for _, tt := range []struct {
 				spec impls.CacheSpec
 				want error
-			}{{ctor, impls.ErrUnsupported}, {lines, impls.ErrUnsupported},
+			}{{ctor, impls.ErrInvalid}, {lines, impls.ErrUnsupported},
 				{word, impls.ErrInvalid}} {
 				if _, err := in.Objects().NewCache(c, tt.spec); err != tt.want {
 					t.Errorf("%+v: %v", tt.spec, err)

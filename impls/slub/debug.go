@@ -168,6 +168,7 @@ func (k *Cache) fromNew(c *machine.Ctx, p *machine.Page, size uint64) uint64 {
 	s := &u.slab
 	s.Objects, s.Inuse, s.Frozen, s.Freelist = k.objects, 0, false, endMark
 	u.SetUp(s)
+	k.construct(p)
 	for i := k.objects; i > 0; i-- {
 		a := p.Addr() + k.pad + uint64(i-1)*k.stride
 		u.mem.SetLink(a, s.Freelist)

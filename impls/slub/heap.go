@@ -81,16 +81,16 @@ func (h *heap) describe(spec *impls.CacheSpec, d *debugcheck.Spec) error {
 	}
 	d.Name, d.Size, d.Align, d.Kmalloc = spec.Name, spec.Size, spec.Align, spec.Kmalloc
 	d.First, d.Word, d.End = !h.middle, uint64(h.m.WordBytes()), endMark
-	d.Flags, d.RCU, d.Rules = flags, spec.RCU(), h.boot.Rules
+	d.Flags, d.Ctor, d.RCU, d.Rules = flags, spec.Ctor, spec.RCU(), h.boot.Rules
 	if small {
 		*d = debugcheck.DropGrowing(*d, uint64(h.m.PageSize))
 	}
 	return nil
 }
 
-// NewCache makes a cache. It fails with impls.ErrInvalid when spec cannot be met
-// and impls.ErrUnsupported when it asks for a constructor or the alignment of cache
-// lines. It makes no page request. c may be nil where nothing runs yet.
+// NewCache makes a cache. It fails with impls.ErrInvalid when spec cannot be met and
+// impls.ErrUnsupported when it asks for the alignment of cache lines. It makes no page
+// request. c may be nil where nothing runs yet.
 func (h *heap) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
 	var g debugcheck.Layout
 	if err := h.describe(&spec, &g.Spec); err != nil {

@@ -23,6 +23,7 @@ type layout struct {
 	link    uint64 // where a free object keeps the address of the next
 	order   int    // a slab is 1<<order pages
 	objects int    // objects of a slab
+	ctor    bool   // objects are constructed when their slab is made; the link is behind them
 }
 
 // newLayout lays objects out as the Spec in g says, and fills g; impls.ErrInvalid when
@@ -37,7 +38,8 @@ func (h *heap) newLayout(spec *impls.CacheSpec, g *debugcheck.Layout) (layout, e
 	if g.Fill() != nil {
 		return layout{}, impls.ErrInvalid
 	}
-	l := layout{size: spec.Size, stride: g.Stride, align: g.Align, pad: g.Pad, link: g.Link}
+	l := layout{size: spec.Size, stride: g.Stride, align: g.Align, pad: g.Pad, link: g.Link,
+		ctor: g.Ctor}
 	if h.middle && !g.Outside && !g.Flags.Debugs() {
 		l.link = g.Inuse / 2 &^ (g.Word - 1) // the middle of whole words, whatever the size
 	}

@@ -1,6 +1,7 @@
 package slub
 
 import (
+	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
 )
@@ -173,6 +174,7 @@ func (k *Cache) takePartial(c *machine.Ctx) (*machine.Page, uint64) {
 // format makes a slab of a new block: every object free and in order of address.
 // Interrupts off on the CPU of s, for which it is frozen.
 func (k *Cache) format(c *machine.Ctx, s *cpuSlab, p *machine.Page) {
+	k.construct(p)
 	a := p.Addr()
 	for i := 1; i < k.objects; i++ {
 		c.StoreMemGuarded(objectLink, s.off, a+k.link, a+k.stride)
@@ -189,6 +191,19 @@ func (k *Cache) format(c *machine.Ctx, s *cpuSlab, p *machine.Page) {
 	p.Lock.Unlock(c)
 	k.ghost.add(c, k, p)
 	k.node.nrSlabs.add(c, 1)
+}
+
+// construct calls the constructor, where there is one, for every object of a new slab: the
+// only time that the allocator does. Whoever frees an object leaves it in that state.
+func (k *Cache) construct(p *machine.Page) {
+	if !k.ctor {
+		return
+	}
+	a, mem := p.Addr()+k.pad, impls.Arena{M: k.heap.m}
+	for range k.objects {
+		impls.Construct(mem, a, k.size)
+		a += k.stride
+	}
 }
 
 // discard gives the pages of an empty slab back that is on no list any more.

@@ -12,7 +12,7 @@ import (
 // caps is what every variant of the family can do.
 const caps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink | impls.CapDestroy |
-	impls.CapDrain | impls.CapDebug | impls.CapIRQ | impls.CapSMP
+	impls.CapDrain | impls.CapDebug | impls.CapIRQ | impls.CapSMP | impls.CapCtor
 
 // machines are the kernels of the time: none of them real-time.
 var machines = []machine.Preempt{machine.PreemptNone, machine.PreemptFull}

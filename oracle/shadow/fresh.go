@@ -30,7 +30,7 @@ func (s *Shadow) Fresh(op *impls.Op, ev *impls.Event) {
 	}
 	s.stretches = k.around(s.stretches[:0], ev.Size)
 	zero := op.Flags&impls.FlagZero != 0 || op.Code == impls.OpCalloc
-	if k.l.Body && !zero && op.Code != impls.OpRealloc { // else they are written over already
+	if k.l.Body && !k.l.Ctor && !zero && op.Code != impls.OpRealloc { // else written over already
 		s.stretches = k.poison(s.stretches, ev.Size)
 	}
 	for i := range s.stretches {

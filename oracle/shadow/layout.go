@@ -34,7 +34,8 @@ func upTo(n, unit uint64) uint64 { return (n + unit - 1) / unit * unit }
 func slotOf(p *debugcheck.Spec) (t slot) {
 	red, user := p.Flags.Has(debugcheck.RedZone), p.Flags.Has(debugcheck.StoreUser)
 	unit := max(p.Align, p.Word)
-	t.body = p.Flags.Has(debugcheck.Poison) && !p.Ctor && !p.RCU
+	built := p.Ctor && p.Rules != debugcheck.SLAB26 // there an allocation constructs
+	t.body = p.Flags.Has(debugcheck.Poison) && !built && !p.RCU
 	t.inuse = upTo(p.Size, p.Word)
 	if red {
 		t.front = upTo(p.Word, unit)

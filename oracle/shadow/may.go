@@ -41,7 +41,7 @@ func (s *Shadow) May(op *impls.Op, ev *impls.Event) bool {
 		return may
 	}
 	h := &harm{region: ev.Region, victim: ev.Old, at: ev.Addr, n: ev.Size, mask: ev.Mask}
-	if s.Alone && !s.Blind && !s.look() || !f.mayHarm(s, k, h) {
+	if s.Alone && !s.Blind && !s.look() || !f.mayHarm(s, k, h) || k.spoils(h) {
 		return false
 	}
 	s.misused = true
@@ -158,6 +158,25 @@ func (s *Shadow) touchesLinks(k *cache, h *harm, v *view) bool {
 			return true
 		}
 		if overlap(h, a+l.Link, l.Word) && s.followed(v, a, h) {
+			return true
+		}
+	}
+	return false
+}
+
+// spoils says whether a harm would change what a constructor made of an object. Where that
+// is made once, and no check looks at it, the next owner would get it as it is then.
+func (k *cache) spoils(h *harm) bool {
+	l := k.l
+	if !l.Ctor || l.Body || h.n == 0 || l.Rules == debugcheck.Guard {
+		return false
+	}
+	d, ok := k.Slab(h.at)
+	if !ok {
+		return true
+	}
+	for i := range d.Max {
+		if overlap(h, d.First+l.Pad+uint64(i)*l.Stride, l.Size) {
 			return true
 		}
 	}
