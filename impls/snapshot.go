@@ -46,6 +46,13 @@ type CacheState struct {
 	// the first that is not full as the cache stores it, -1 for none.
 	Ordered      bool
 	FirstNotFull int
+	// OffSlab says that its slabs are described in objects of Manager, each of which may
+	// so have up to Limit objects. The objects of an Internal cache are for the allocator
+	// itself: every one in use describes a slab.
+	OffSlab  bool
+	Manager  Cache
+	Limit    int
+	Internal bool
 }
 
 // A SlabState is one slab that exists: from its page allocation until its pages
@@ -63,6 +70,8 @@ type SlabState struct {
 	Retired bool // a debug check failed: on no list, and its free objects are given up
 	Colour  int  // -1 without colouring
 	Colours int  // legal colours are below it, 0 counts as 1
+	Manager Addr // of an OffSlab cache: what describes it begins there
+	Managed int  // … and has so many bytes
 	On      []Place
 	Free    []Addr // its own freelist in order
 	FreeEnd FreeEnd

@@ -260,10 +260,10 @@ func (r *Runner) slabState(s *impls.Snapshot, b *impls.SlabState) {
 			k.Name, b.Page, b.Objects, b.Inuse, b.Frozen, where))
 	for i := 0; i < b.Objects; {
 		at := b.First + uint64(i)*k.Stride
-		first := r.object(b, at)
+		first := r.object(s, b, at)
 		n, last := 1, first
 		for i+n < b.Objects {
-			next := r.object(b, at+uint64(n)*k.Stride)
+			next := r.object(s, b, at+uint64(n)*k.Stride)
 			if !next.follows(&first, n) {
 				break
 			}
@@ -293,14 +293,18 @@ func placeText(p impls.Place) string {
 // objectState is what model and freelists say of one object.
 type objectState struct {
 	live  bool
+	own   bool // describes a slab
 	names string
 	slab  int // number on the slab's own freelist, from 1; 0 not there
 	cpu   int // number on the freelist of a CPU
 	lists int // entries of freelists that are this object
 }
 
-func (r *Runner) object(b *impls.SlabState, a impls.Addr) objectState {
+func (r *Runner) object(s *impls.Snapshot, b *impls.SlabState, a impls.Addr) objectState {
 	o := objectState{live: r.judge.live.Has(a)}
+	for i := range s.Slabs {
+		o.own = o.own || s.Slabs[i].Manager == a
+	}
 	if o.live {
 		o.names = r.names(a)
 	}
@@ -323,8 +327,8 @@ func (r *Runner) object(b *impls.SlabState, a impls.Addr) objectState {
 // same freelist so many entries later.
 func (o *objectState) follows(first *objectState, n int) bool {
 	behind := func(first, o int) bool { return first == 0 && o == 0 || first > 0 && o == first+n }
-	return o.live == first.live && o.names == first.names && o.lists == first.lists &&
-		behind(first.slab, o.slab) && behind(first.cpu, o.cpu)
+	return o.live == first.live && o.own == first.own && o.names == first.names &&
+		o.lists == first.lists && behind(first.slab, o.slab) && behind(first.cpu, o.cpu)
 }
 
 // text says what o is; last is the last object of the same state.
@@ -332,6 +336,9 @@ func (o *objectState) text(last *objectState) string {
 	var parts []string
 	if o.live {
 		parts = append(parts, "live"+o.names)
+	}
+	if o.own {
+		parts = append(parts, "describes a slab")
 	}
 	number := func(from, to int, whose string) {
 		switch {

@@ -15,15 +15,16 @@ import (
 type shape struct {
 	checks int
 	told   map[fault.Title]bool
-	seen   []uint64   // bit per object of the slab in hand
-	order  []position // slabs of the list in hand
+	seen   []uint64            // bit per object of the slab in hand
+	order  []position          // slabs of the list in hand
+	own    map[impls.Addr]bool // objects that the allocator uses itself
 	pages  pages.Checker
 }
 
 func (s *shape) reset() {
 	s.checks = 0
 	if s.told == nil {
-		s.told = map[fault.Title]bool{}
+		s.told, s.own = map[fault.Title]bool{}, map[impls.Addr]bool{}
 	}
 	clear(s.told)
 }
@@ -81,6 +82,7 @@ func (r *Runner) structure(c *machine.Ctx) {
 	}
 	r.shape.checks++
 	r.judge.ctx = c
+	r.managed()
 	for i := range r.snap.Slabs {
 		r.slab(&r.snap.Slabs[i])
 	}
@@ -234,7 +236,7 @@ func (r *Runner) freelist(b *impls.SlabState, k *impls.CacheState, list []impls.
 			whole = false
 		}
 		r.shape.seen[i/64] |= 1 << (i % 64)
-		if r.judge.live.Has(a) {
+		if r.judge.live.Has(a) || r.shape.own[a] {
 			r.broken(fault.LiveOnFreelist, "%#x is on %s of the %s", a, what, name(b, k))
 		}
 	}
@@ -243,7 +245,7 @@ func (r *Runner) freelist(b *impls.SlabState, k *impls.CacheState, list []impls.
 
 // holds says whether the allocator may keep an object that is neither live nor free.
 func (r *Runner) holds(a impls.Addr, b *impls.SlabState) bool {
-	return r.shadowed && r.shadow.Holds(a, b.Page)
+	return r.shape.own[a] || r.shadowed && r.shadow.Holds(a, b.Page)
 }
 
 // lost finds objects that are neither live nor on a freelist.

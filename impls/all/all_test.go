@@ -75,6 +75,8 @@ func TestRows(t *testing.T) {
 		"slab-2001-onelist-lifo":           "S1b",
 		"slab-2001-onelist-lifo-posted":    "S1b′",
 		"slab-2001-threelists-opt":         "S1d",
+		"slab-2001-offslab":                "S1g",
+		"slab-2001-offslab-half":           "S1g",
 	}
 	for name, row := range rows {
 		v, ok := all.Lookup(name)

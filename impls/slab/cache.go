@@ -1,6 +1,7 @@
 package slab
 
 import (
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
@@ -29,6 +30,7 @@ type Cache struct {
 	debug *debugger // nil without debug flags
 	// constructs is when the constructor of the objects is called.
 	constructs construction
+	keeper     keeper // of what describes its slabs
 	lists      lists
 	heads      []*list // of lists, for walking
 	// notFull is the word firstnotfull of the one list, nil where there are several.
@@ -42,7 +44,8 @@ type Cache struct {
 
 var _ impls.Cache = (*Cache)(nil)
 
-func (s *Cache) init(sys *system, spec *impls.CacheSpec) {
+// init makes a cache of its geometry ready, with what debugging puts around objects.
+func (s *Cache) init(sys *system, spec *impls.CacheSpec, around *debugcheck.Layout) {
 	s.sys, s.name = sys, spec.Name
 	s.lock.Init(cacheLock, rankCache)
 	s.guard = s.lock.Guard()
@@ -50,6 +53,10 @@ func (s *Cache) init(sys *system, spec *impls.CacheSpec) {
 	s.growing.Init(growingWord, s.guard, 0)
 	s.colourNext.Init(colourNext, s.guard, 0)
 	s.lists = sys.newLists(s)
+	s.keeper = sys.keeperFor(&s.geometry)
+	if around != nil {
+		s.debug = newDebugger(s, around)
+	}
 }
 
 // Size is the size that was asked for.
@@ -80,19 +87,19 @@ func (s *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 // grow is kmem_cache_grow: it adds a slab and says whether it could. The page is
 // asked for with the lock free and interrupts as they were; meanwhile others may
 // take the new objects or add slabs of their own. A page that is refused has used
-// up a colour.
+// up a colour, and so has a description.
 func (s *Cache) grow(c *machine.Ctx, f impls.AllocFlags) bool {
 	flags := s.lock.LockIRQSave(c)
 	colour := s.nextColour(c)
 	s.growing.Add(c, 1)
 	s.lock.UnlockIRQRestore(c, flags)
 
-	p := c.AllocPages(s.order, f&impls.FlagAtomic == 0 && c.MayBlock())
+	p, manager := s.newPages(c, colour, f)
 
 	flags = s.lock.LockIRQSave(c)
 	s.growing.Store(c, s.growing.Load(c)-1)
 	if p != nil {
-		s.setUp(c, p, colour)
+		s.setUp(c, p, colour, manager)
 		s.sys.owner[p.PFN()] = s
 		s.slabs.Add(c, 1)
 		s.lists.add(c, p)
@@ -157,8 +164,9 @@ func (s *Cache) Shrink(c *machine.Ctx) int {
 	pages := 0
 	for {
 		flags := s.lock.LockIRQSave(c)
-		p := s.lists.reap(c)
+		p, manager := s.lists.reap(c), impls.Addr(0)
 		if p != nil {
+			manager = managerWord.Load(c, p)
 			if s.debug != nil {
 				s.debug.discard(c, p)
 			}
@@ -170,8 +178,7 @@ func (s *Cache) Shrink(c *machine.Ctx) int {
 			return pages
 		}
 		pages += 1 << s.order
-		p.Tag = nil
-		c.FreePages(p)
+		s.dropPages(c, p, manager)
 	}
 }
 

@@ -42,7 +42,8 @@ type debugger struct {
 	check debugcheck.Checker
 	c     *machine.Ctx    // who looks
 	slab  debugcheck.Slab // what is looked at
-	start uint64          // where its index array is counted from
+	start uint64          // the address behind its colour
+	index uint64          // where it is described
 }
 
 var _ debugcheck.Memory = (*debugger)(nil)
@@ -71,7 +72,7 @@ func (d *debugger) bug(c *machine.Ctx, p *machine.Page, title, format string, ar
 func (d *debugger) look(c *machine.Ctx, p *machine.Page) {
 	d.c = c
 	colour := colourWord.Load(c, p)
-	d.start = d.s.start(p, colour)
+	d.start, d.index = d.s.start(p, colour), managerWord.Load(c, p)
 	d.s.picture(&d.slab, p, colour, inuseWord.Load(c, p), freeWord.Load(c, p))
 	k := &d.check
 	if c.Native() && k.ViewAt != d.slab.Addr {
@@ -159,7 +160,7 @@ func (d *debugger) Link(a uint64) uint64 {
 	if !ok {
 		return endLink
 	}
-	return d.s.linkTo(d.start, d.s.indexFrom(d.c, d.start, uint64(index)))
+	return d.s.linkTo(d.start, d.s.loadIndex(d.c, d.index, uint64(index)))
 }
 
 // SetLink does nothing: no chain is repaired.

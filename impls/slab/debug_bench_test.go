@@ -38,7 +38,7 @@ func (s undebugged) take(c *machine.Ctx, p *machine.Page) (obj impls.Addr, inuse
 		c.Die(fault.WildAddress, "slab.free of page %d is %#x", p.PFN(), index)
 	}
 	colour := colourWord.Load(c, p)
-	freeWord.Store(c, p, s.loadIndex(c, p, colour, index))
+	freeWord.Store(c, p, s.loadIndex(c, managerWord.Load(c, p), index))
 	inuse = inuseWord.Load(c, p) + 1
 	inuseWord.Store(c, p, inuse)
 	return s.start(p, colour) + s.first + index*s.stride, inuse
@@ -63,7 +63,7 @@ func (s undebugged) put(c *machine.Ctx, p *machine.Page, obj impls.Addr) (inuse 
 		c.Fault(fault.OutsideSlab, "%#x freed, where no object begins", obj)
 		return 0, false
 	}
-	s.storeIndex(c, p, colour, index, freeWord.Load(c, p))
+	s.storeIndex(c, managerWord.Load(c, p), index, freeWord.Load(c, p))
 	freeWord.Store(c, p, index)
 	inuse = inuseWord.Load(c, p)
 	inuseWord.Store(c, p, inuse-1)

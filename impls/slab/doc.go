@@ -1,9 +1,12 @@
 // Package slab is the SLAB family: objects in slabs whose free ones are chained
-// by number in an array at the slab's start, so that nothing is written into a
-// free object, with each slab's objects shifted by a colour.
+// by number in an array at the slab's start or elsewhere, so that nothing is written
+// into a free object, with each slab's objects shifted by a colour.
 //
 // A cache keeps its slabs on lists by fullness. Which lists, and when a slab
-// moves, is the axis lists; a variant is a struct literal in variants.go.
+// moves, is the axis lists. Where the array and the room for the slab's description
+// are is the axis management (manager.go): at the slab's start, or for large objects
+// in an object of a general cache, size-32, size-64 and so on, which are made for that
+// alone. A variant is a struct literal in variants.go.
 //
 // A cache with debug flags has words of its own around each object and poison in the
 // free ones (debug.go). It asks a debugcheck.Checker at each allocation and free,
@@ -15,7 +18,8 @@
 // colour and the debugging of its objects. What is written into a new slab, and what is
 // looked at in one that goes back, is done under it too, where the kernel holds no lock:
 // nobody else knows the slab then. Pages are asked for and given back with the lock
-// free. Order: cache_chain.lock, then cache.lock (never both today), then
+// free, and so are objects for descriptions: no two caches' locks are ever held together.
+// Order: cache_chain.lock, then cache.lock (never both today), then
 // the zone's lock.
 //
 // Invariants, with the lock free:
@@ -26,4 +30,6 @@
 //	SLAB4: a slab's colour is below the cache's colours, or 0.
 //	SLAB5: the one list has full slabs, then partial ones, then free ones, and
 //	       cache.firstnotfull is the first that is not full.
+//	SLAB6: a slab that is described off itself has at most the limit of objects, and its
+//	       description is an object in use of a cache that describes its slabs on them.
 package slab

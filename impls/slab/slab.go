@@ -7,7 +7,7 @@ import (
 )
 
 // The words of a slab: in the descriptor of its first page, but for the chain of
-// free objects, which is in its memory.
+// free objects, which is in memory: behind the address of manager.
 var (
 	inuseWord = machine.PageField(machine.Guarded("slab", "inuse"),
 		machine.RegionBody, machine.ViewSlab, 0)
@@ -15,20 +15,23 @@ var (
 		machine.RegionBody, machine.ViewSlab, 1)
 	colourWord = machine.PageField(machine.Guarded("slab", "colour"),
 		machine.RegionBody, machine.ViewSlab, 2)
+	managerWord = machine.PageField(machine.Guarded("slab", "manager"),
+		machine.RegionBody, machine.ViewSlab, 3)
 	bufctl = machine.Guarded("slab", "bufctl")
 )
 
-// setUp makes p an empty slab with a colour. Nobody else knows p yet. Holds
-// cache.lock.
-func (s *Cache) setUp(c *machine.Ctx, p *machine.Page, colour uint64) {
+// setUp makes p an empty slab with a colour that is described at manager. Nobody else
+// knows p yet. Holds cache.lock.
+func (s *Cache) setUp(c *machine.Ctx, p *machine.Page, colour uint64, manager impls.Addr) {
 	p.SetView(machine.RegionBody, machine.ViewSlab, s.guard)
 	p.SetView(machine.RegionLinks, machine.ViewList, s.guard)
 	p.Tag = s
 	inuseWord.Store(c, p, 0)
 	freeWord.Store(c, p, 0)
 	colourWord.Store(c, p, colour)
+	managerWord.Store(c, p, manager)
 	per := uint64(1) << s.perShift
-	at := s.start(p, colour) + s.chain
+	at := manager + s.chain
 	for i := uint64(0); i < s.objects; i += per {
 		var word uint64
 		for k := uint64(0); k < per && i+k < s.objects; k++ {
@@ -63,7 +66,7 @@ func (s *Cache) take(c *machine.Ctx, p *machine.Page) (obj impls.Addr, inuse uin
 			s.objects)
 	}
 	colour := colourWord.Load(c, p)
-	freeWord.Store(c, p, s.loadIndex(c, p, colour, index))
+	freeWord.Store(c, p, s.loadIndex(c, managerWord.Load(c, p), index))
 	inuse = inuseWord.Load(c, p) + 1
 	inuseWord.Store(c, p, inuse)
 	obj = s.start(p, colour) + s.first + index*s.stride
@@ -91,7 +94,7 @@ func (s *Cache) put(c *machine.Ctx, p *machine.Page, obj impls.Addr) (inuse uint
 	if s.debug != nil {
 		s.debug.freed(c, obj)
 	}
-	s.storeIndex(c, p, colour, index, freeWord.Load(c, p))
+	s.storeIndex(c, managerWord.Load(c, p), index, freeWord.Load(c, p))
 	freeWord.Store(c, p, index)
 	inuse = inuseWord.Load(c, p)
 	inuseWord.Store(c, p, inuse-1)
@@ -116,19 +119,17 @@ func (g *geometry) indexAt(index uint64) (off uint64, shift uint) {
 	return g.chain + index>>g.perShift*g.wordBytes, uint(inWord) * g.indexBits
 }
 
-func (s *Cache) loadIndex(c *machine.Ctx, p *machine.Page, colour, index uint64) uint64 {
-	return s.indexFrom(c, s.start(p, colour), index)
+// loadIndex is the successor of an object in the index array of what is described at
+// manager. Holds cache.lock.
+func (s *Cache) loadIndex(c *machine.Ctx, manager impls.Addr, index uint64) uint64 {
+	off, shift := s.indexAt(index)
+	return c.LoadMemGuarded(bufctl, s.guard, manager+off) >> shift & s.end()
 }
 
-// indexFrom is loadIndex by the address behind the colour.
-func (s *Cache) indexFrom(c *machine.Ctx, start impls.Addr, index uint64) uint64 {
+// storeIndex makes v the successor. Holds cache.lock.
+func (s *Cache) storeIndex(c *machine.Ctx, manager impls.Addr, index, v uint64) {
 	off, shift := s.indexAt(index)
-	return c.LoadMemGuarded(bufctl, s.guard, start+off) >> shift & s.end()
-}
-
-func (s *Cache) storeIndex(c *machine.Ctx, p *machine.Page, colour, index, v uint64) {
-	off, shift := s.indexAt(index)
-	at := s.start(p, colour) + off
+	at := manager + off
 	word := c.LoadMemGuarded(bufctl, s.guard, at)
 	c.StoreMemGuarded(bufctl, s.guard, at, word&^(s.end()<<shift)|v<<shift)
 }

@@ -11,15 +11,19 @@ import (
 func (sys *system) Snapshot(s *impls.Snapshot) bool {
 	s.Reset()
 	sys.layer.Snapshot(s)
-	for _, k := range sys.caches {
+	all := sys.everyCache()
+	for _, k := range all {
 		s.Caches = append(s.Caches, k.state())
+	}
+	for i := len(sys.caches); i < len(all); i++ {
+		s.Caches[i].Internal = true
 	}
 	for pfn, k := range sys.owner {
 		if k != nil {
 			k.describe(s, sys.m.PageAt(pfn))
 		}
 	}
-	for i, k := range sys.caches {
+	for i, k := range all {
 		listed := k.places(s)
 		s.Counts = append(s.Counts, impls.Count{Name: cacheSlabs.Name(),
 			Stored: int(k.slabs.Peek()), Counted: listed})
@@ -39,7 +43,21 @@ func (s *Cache) state() impls.CacheState {
 	if s.notFull != nil {
 		k.Ordered, k.FirstNotFull = true, int(s.notFull.Peek())-1
 	}
+	if g, ok := s.keeper.(general); ok {
+		k.OffSlab, k.Manager, k.Limit = true, g.from, int(s.sys.generals.limit)
+	}
 	return k
+}
+
+// everyCache is every cache that was made, with the general ones behind the others.
+func (sys *system) everyCache() []*Cache {
+	all := sys.caches
+	for i := range sys.generals.sizes {
+		if k := sys.generals.sizes[i].cache; k != nil {
+			all = append(all[:len(all):len(all)], k)
+		}
+	}
+	return all
 }
 
 // describe adds the slab that begins at p.
@@ -50,6 +68,10 @@ func (s *Cache) describe(snap *impls.Snapshot, p *machine.Page) {
 	b.First = s.start(p, colour) + s.first
 	b.Objects, b.Inuse = int(s.objects), int(inuseWord.Peek(p))
 	b.Colour, b.Colours = int(colour), int(s.colours)
+	manager := managerWord.Peek(p)
+	if s.offSlab {
+		b.Manager, b.Managed = manager, int(s.described(s.objects))
+	}
 	index := freeWord.Peek(p)
 	for index != s.end() {
 		b.Free = append(b.Free, b.First+index*s.stride)
@@ -62,7 +84,7 @@ func (s *Cache) describe(snap *impls.Snapshot, p *machine.Page) {
 			return
 		}
 		off, shift := s.indexAt(index)
-		word, ok := s.sys.m.Peek(s.start(p, colour) + off)
+		word, ok := s.sys.m.Peek(manager + off)
 		if !ok {
 			b.FreeEnd = impls.EndLeaves
 			return

@@ -16,11 +16,13 @@ type system struct {
 	m        *machine.Machine
 	boot     impls.Boot
 	newLists func(*Cache) lists
+	manage   management
+	generals generals
 	layer    page.Layer
 	pages    *page.Actor
 	sizes    impls.Allocator
 	chain    machine.SpinLock
-	caches   []*Cache // every cache that was made, in order; guarded by chain
+	caches   []*Cache // every cache that a caller made, in order; guarded by chain
 	// owner is the cache whose slab begins at a page: ghost state, from the moment
 	// the slab is on a list until it is taken out. Guarded by that cache's lock.
 	owner []*Cache
@@ -45,7 +47,7 @@ func over(layer func(*machine.Machine) page.Layer,
 	return func(m *machine.Machine) impls.Instance {
 		sys := &system{Arena: impls.Arena{M: m}, m: m, newLists: newLists, layer: layer(m),
 			pages: page.NewActor(m), owner: make([]*Cache, m.Pages),
-			boot: impls.BootOf(m, debugcheck.SLAB24)}
+			boot: impls.BootOf(m, debugcheck.SLAB24), manage: onSlab{}}
 		sys.chain.Init(chainLock, rankChain)
 		m.SetPageLayer(sys.layer)
 		return sys
@@ -82,10 +84,7 @@ func (sys *system) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, 
 		return nil, err
 	}
 	s := &Cache{geometry: g, constructs: constructsOf(&spec, around)}
-	s.init(sys, &spec)
-	if around != nil {
-		s.debug = newDebugger(s, around)
-	}
+	s.init(sys, &spec, around)
 	if c == nil {
 		sys.caches = append(sys.caches, s)
 		return s, nil

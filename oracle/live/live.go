@@ -127,6 +127,21 @@ func (k *chunk) touch(w int) {
 	}
 }
 
+// Any returns the first address among n bytes at a that is live.
+func (g *Bytes) Any(a impls.Addr, n uint64) (at impls.Addr, any bool) {
+	if n == 0 {
+		return 0, false
+	}
+	g.span(a, n, func(k *chunk, w int, mask, base uint64) bool {
+		was := k.live[w] & mask
+		if was != 0 {
+			at, any = (base+uint64(bits.TrailingZeros64(was)))<<g.shift, true
+		}
+		return any
+	})
+	return at, any
+}
+
 // Remove ends the life of n bytes at a.
 func (g *Bytes) Remove(a impls.Addr, n uint64) {
 	first, last := a>>g.shift, (a+n-1)>>g.shift
