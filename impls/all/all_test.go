@@ -77,6 +77,9 @@ func TestRows(t *testing.T) {
 		"slab-2001-threelists-opt":         "S1d",
 		"slab-2001-offslab":                "S1g",
 		"slab-2001-offslab-half":           "S1g",
+		"slab-colour-locked":               "S3a",
+		"slab-colour-racy":                 "S3b",
+		"slab-colour-unclamped":            "S3c",
 	}
 	for name, row := range rows {
 		v, ok := all.Lookup(name)

@@ -17,7 +17,6 @@ var (
 	cacheLock   = machine.Atomic("cache", "lock")
 	cacheSlabs  = machine.Guarded("cache", "slabs")
 	growingWord = machine.Guarded("cache", "growing")
-	colourNext  = machine.Guarded("cache", "colour_next")
 )
 
 // Cache is a cache of the SLAB family.
@@ -35,11 +34,13 @@ type Cache struct {
 	heads      []*list // of lists, for walking
 	// notFull is the word firstnotfull of the one list, nil where there are several.
 	notFull *machine.GuardedWord
+
+	colouring colouring
+
 	// Guarded by lock.
-	slabs      machine.GuardedWord // Invariant SLAB3: slabs on the lists
-	growing    machine.GuardedWord // contexts that are making a slab
-	colourNext machine.GuardedWord // Invariant SLAB4: < colours, or 0
-	dead       bool                // destroyed; guarded by the system's lock
+	slabs   machine.GuardedWord // Invariant SLAB3: slabs on the lists
+	growing machine.GuardedWord // contexts that are making a slab
+	dead    bool                // destroyed; guarded by the system's lock
 }
 
 var _ impls.Cache = (*Cache)(nil)
@@ -51,8 +52,7 @@ func (s *Cache) init(sys *system, spec *impls.CacheSpec, around *debugcheck.Layo
 	s.guard = s.lock.Guard()
 	s.slabs.Init(cacheSlabs, s.guard, 0)
 	s.growing.Init(growingWord, s.guard, 0)
-	s.colourNext.Init(colourNext, s.guard, 0)
-	s.lists = sys.newLists(s)
+	s.lists, s.colouring = sys.newLists(s), sys.newColouring(s)
 	s.keeper = sys.keeperFor(&s.geometry)
 	if around != nil {
 		s.debug = newDebugger(s, around)
@@ -86,19 +86,19 @@ func (s *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 
 // grow is kmem_cache_grow: it adds a slab and says whether it could. The page is
 // asked for with the lock free and interrupts as they were; meanwhile others may
-// take the new objects or add slabs of their own. A page that is refused has used
-// up a colour, and so has a description.
+// take the new objects or add slabs of their own.
 func (s *Cache) grow(c *machine.Ctx, f impls.AllocFlags) bool {
 	flags := s.lock.LockIRQSave(c)
-	colour := s.nextColour(c)
+	ahead := s.colouring.before(c, s)
 	s.growing.Add(c, 1)
 	s.lock.UnlockIRQRestore(c, flags)
 
-	p, manager := s.newPages(c, colour, f)
+	p, colour, manager := s.newPages(c, ahead, f)
 
 	flags = s.lock.LockIRQSave(c)
 	s.growing.Store(c, s.growing.Load(c)-1)
 	if p != nil {
+		s.legal(c, colour)
 		s.setUp(c, p, colour, manager)
 		s.sys.owner[p.PFN()] = s
 		s.slabs.Add(c, 1)
@@ -106,17 +106,6 @@ func (s *Cache) grow(c *machine.Ctx, f impls.AllocFlags) bool {
 	}
 	s.lock.UnlockIRQRestore(c, flags)
 	return p != nil
-}
-
-// nextColour returns the colour of the next slab and advances. Holds cache.lock.
-func (s *Cache) nextColour(c *machine.Ctx) uint64 {
-	colour := s.colourNext.Load(c)
-	next := colour + 1
-	if next >= s.colours {
-		next = 0
-	}
-	s.colourNext.Store(c, next)
-	return colour
 }
 
 // Free is kmem_cache_free: it takes back an object of this cache. Anything else

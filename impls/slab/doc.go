@@ -3,10 +3,11 @@
 // into a free object, with each slab's objects shifted by a colour.
 //
 // A cache keeps its slabs on lists by fullness. Which lists, and when a slab
-// moves, is the axis lists. Where the array and the room for the slab's description
-// are is the axis management (manager.go): at the slab's start, or for large objects
-// in an object of a general cache, size-32, size-64 and so on, which are made for that
-// alone. A variant is a struct literal in variants.go.
+// moves, is the axis lists; how a slab comes by its colour is the axis colour. Where the
+// array and the room for the slab's description are is the axis management (manager.go):
+// at the slab's start, or for large objects in an object of a general cache, size-32,
+// size-64 and so on, which are made for that alone. A variant is a struct literal in
+// variants.go.
 //
 // A cache with debug flags has words of its own around each object and poison in the
 // free ones (debug.go). It asks a debugcheck.Checker at each allocation and free,
@@ -14,13 +15,13 @@
 // Its chains are never followed to what is no object. validate.go holds what is
 // looked at on demand, and the walk over the one list.
 //
-// Locking: one lock per cache, with interrupts off, over its lists, its slabs, its
-// colour and the debugging of its objects. What is written into a new slab, and what is
-// looked at in one that goes back, is done under it too, where the kernel holds no lock:
-// nobody else knows the slab then. Pages are asked for and given back with the lock
-// free, and so are objects for descriptions: no two caches' locks are ever held together.
-// Order: cache_chain.lock, then cache.lock (never both today), then
-// the zone's lock.
+// Locking: one lock per cache, with interrupts off, over its lists, its slabs, the
+// debugging of its objects, and where the axis says so its next colour. What is written
+// into a new slab, and what is looked at in one that goes back, is done under it too,
+// where the kernel holds no lock: nobody else knows the slab then. Pages are asked for
+// and given back with the lock free, and so are objects for descriptions: no two caches'
+// locks are ever held together. Order: cache_chain.lock, then cache.lock (never both
+// today), then the zone's lock.
 //
 // Invariants, with the lock free:
 //

@@ -121,19 +121,21 @@ func (g general) place(c *machine.Ctx, _ *Cache, _ *machine.Page, _ uint64,
 
 func (g general) vacate(c *machine.Ctx, at impls.Addr) { g.from.Free(c, at) }
 
-// newPages asks for what a new slab needs: its pages and then, as 2.4 does, a place for
-// its description; p is nil when there is no memory, and then nothing is kept.
-func (s *Cache) newPages(c *machine.Ctx, colour uint64, f impls.AllocFlags) (p *machine.Page,
-	at impls.Addr) {
+// newPages asks for what a new slab needs: its pages, then its colour and, as 2.4 does, a
+// place for its description; p is nil when there is no memory, and then nothing is kept.
+// ahead is what the colouring said before.
+func (s *Cache) newPages(c *machine.Ctx, ahead uint64, f impls.AllocFlags) (p *machine.Page,
+	colour uint64, at impls.Addr) {
 	p = c.AllocPages(s.order, f&impls.FlagAtomic == 0 && c.MayBlock())
 	if p == nil {
-		return nil, 0
+		return nil, 0, 0
 	}
+	colour = s.colouring.after(c, s, ahead)
 	if at = s.keeper.place(c, s, p, colour, f); at == 0 {
 		c.FreePages(p)
-		return nil, 0
+		return nil, 0, 0
 	}
-	return p, at
+	return p, colour, at
 }
 
 // dropPages gives back what newPages got.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
 )
 
@@ -119,8 +120,9 @@ func (r *rig) play(c *machine.Ctx, s impls.Cache, ops string) (objs []impls.Addr
 func TestReuse(t *testing.T) {
 	each(t, func(t *testing.T, v *impls.Variant) {
 		tail := forgets(v)
-		if v.Caps.Has(impls.CapReuseLIFO) == (v.Name == "slab-2001-onelist") ||
-			v.Caps.Has(impls.CapReuseLIFO) && onOneList(v) && v.Sound == tail {
+		promises := v.Caps.Has(impls.CapReuseLIFO)
+		found := v.Finds.Consequence == string(fault.ReuseOrder)
+		if promises == (v.Name == "slab-2001-onelist") || found != (promises && tail) {
 			t.Error("the wrong promise")
 		}
 		for objects := 1; objects <= 3; objects++ {

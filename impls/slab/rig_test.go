@@ -28,10 +28,11 @@ type rig struct {
 	letters string
 }
 
-// variant finds a variant of the family by the end of its name.
+// variant finds a variant of the family by the end of its name, behind the year if it
+// is of 2001.
 func variant(name string) *impls.Variant {
 	for _, v := range slab.Variants() {
-		if v.Name == "slab-2001-"+name {
+		if v.Name == "slab-2001-"+name || v.Name == "slab-"+name {
 			return v
 		}
 	}

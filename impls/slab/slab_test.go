@@ -190,44 +190,6 @@ func TestLIFO(t *testing.T) {
 	r.titles()
 }
 
-// TestColours: each slab has the next colour, from 0, wrapping, and a page that
-// is refused has used one up.
-func TestColours(t *testing.T) {
-	r := newRig(t, nil)
-	s := r.cache(small(1200, 3)) // 448 left: 7 colours
-	var want []int
-	r.run(func(c *machine.Ctx) {
-		for n, colour := 0, 0; n < 12; n++ {
-			if n == 4 {
-				r.op(c, func() {
-					c.FailPage(1)
-					if r.got(c, s, s.Alloc(c, 0)) != 0 {
-						t.Error("an object though the page was refused")
-					}
-				})
-				colour++
-			}
-			for range 3 {
-				r.alloc(c, s, 0)
-			}
-			want = append(want, colour%7)
-			colour++
-		}
-	})
-	snap := r.check()
-	var got []int
-	for _, b := range snap.Slabs {
-		got = append(got, b.Colour)
-		if b.First != b.Addr+48+uint64(b.Colour)*64 {
-			t.Errorf("page %d: first at +%d, colour %d", b.Page, b.First-b.Addr, b.Colour)
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	r.titles()
-}
-
 // TestFull takes every object that there is, and all again after freeing.
 func TestFull(t *testing.T) {
 	for _, spec := range []impls.CacheSpec{small(64, 2), small(700, -1), small(5000, -1),

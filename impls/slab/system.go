@@ -26,6 +26,8 @@ type system struct {
 	// owner is the cache whose slab begins at a page: ghost state, from the moment
 	// the slab is on a list until it is taken out. Guarded by that cache's lock.
 	owner []*Cache
+
+	newColouring func(*Cache) colouring
 }
 
 var (
@@ -41,13 +43,23 @@ func with(newLists func(*Cache) lists) func(*machine.Machine) impls.Instance {
 // pooled is the page allocator with pools of single pages.
 func pooled(m *machine.Machine) page.Layer { return page.NewPool(m) }
 
+// coloured makes the constructor of a variant with three lists and these colours.
+func coloured(newColouring func(*Cache) colouring) func(*machine.Machine) impls.Instance {
+	return func(m *machine.Machine) impls.Instance {
+		sys := with(newThreeLists)(m).(*system)
+		sys.newColouring = newColouring
+		return sys
+	}
+}
+
 // over makes the constructor of a variant over a page allocator.
 func over(layer func(*machine.Machine) page.Layer,
 	newLists func(*Cache) lists) func(*machine.Machine) impls.Instance {
 	return func(m *machine.Machine) impls.Instance {
-		sys := &system{Arena: impls.Arena{M: m}, m: m, newLists: newLists, layer: layer(m),
-			pages: page.NewActor(m), owner: make([]*Cache, m.Pages),
-			boot: impls.BootOf(m, debugcheck.SLAB24), manage: onSlab{}}
+		sys := &system{Arena: impls.Arena{M: m}, m: m, newLists: newLists,
+			newColouring: newLockedColour, layer: layer(m), pages: page.NewActor(m),
+			owner: make([]*Cache, m.Pages), boot: impls.BootOf(m, debugcheck.SLAB24),
+			manage: onSlab{}}
 		sys.chain.Init(chainLock, rankChain)
 		m.SetPageLayer(sys.layer)
 		return sys
