@@ -46,6 +46,7 @@ type CacheState struct {
 	// the first that is not full as the cache stores it, -1 for none.
 	Ordered      bool
 	FirstNotFull int
+	Shrinks      ShrinkAnswer
 	// OffSlab says that its slabs are described in objects of Manager, each of which may
 	// so have up to Limit objects. The objects of an Internal cache are for the allocator
 	// itself: every one in use describes a slab.
@@ -54,6 +55,16 @@ type CacheState struct {
 	Limit    int
 	Internal bool
 }
+
+// A ShrinkAnswer is what a cache promises to answer to shrink.
+type ShrinkAnswer uint8
+
+// The answers.
+const (
+	AnswersAnything ShrinkAnswer = iota // nothing is promised
+	AnswersRemains                      // 1 when slabs remain, else 0
+	AnswersPages                        // how many pages were given back
+)
 
 // A SlabState is one slab that exists: from its page allocation until its pages
 // went back. A family keeps a list of them beside its own lists, so that a lost

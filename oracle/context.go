@@ -91,6 +91,9 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	op.Pattern = r.pattern
 	r.creates(op)
 	x.stuck = r.stuck(op)
+	if op.Code == impls.OpShrink {
+		r.before = r.freePages()
+	}
 	switch {
 	case r.shadowed && r.blocks(op):
 		r.exec.Skip(c, op, &x.ev)

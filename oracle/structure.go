@@ -50,7 +50,7 @@ func (r *Runner) between(c *machine.Ctx, ev *impls.Event) {
 		r.drained(c)
 	}
 	if shrunk && r.p.Sequential() {
-		r.shrunk(r.exec.Cache(int(ev.Cache)))
+		r.shrunk(r.exec.Cache(int(ev.Cache)), ev)
 	}
 	objects := 0
 	for i := range r.snap.Slabs {
@@ -60,17 +60,53 @@ func (r *Runner) between(c *machine.Ctx, ev *impls.Event) {
 }
 
 // shrunk checks that a cache which was just shrunk, also on the way to be destroyed, has no
-// free slab, from the snapshot taken since.
-func (r *Runner) shrunk(k impls.Cache) {
+// free slab, and what shrink answered, from the snapshot taken since.
+func (r *Runner) shrunk(k impls.Cache, ev *impls.Event) {
+	if k == nil || r.shadowed && r.shadow.Miscounts() {
+		return
+	}
+	remain := 0
 	for i := range r.snap.Slabs {
 		b := &r.snap.Slabs[i]
 		of := &r.snap.Caches[b.Cache]
-		if b.Inuse > 0 || k == nil || of.Handle != k ||
-			r.shadowed && (r.shadow.Odd(b.Page) || r.shadow.Miscounts()) {
+		if of.Handle != k {
 			continue
 		}
-		r.broken(fault.FreeSlabKept, "%s", name(b, of))
+		remain++
+		if b.Inuse == 0 && !(r.shadowed && r.shadow.Odd(b.Page)) {
+			r.broken(fault.FreeSlabKept, "%s", name(b, of))
+		}
 	}
+	if ev.Code == impls.OpShrink {
+		r.shrinkSaid(k, ev.Usable, remain)
+	}
+}
+
+// shrinkSaid holds what shrink answered against what it promises to.
+func (r *Runner) shrinkSaid(k impls.Cache, said uint64, remain int) {
+	for i := range r.snap.Caches {
+		of := &r.snap.Caches[i]
+		if of.Handle != k {
+			continue
+		}
+		freed := r.freePages() - r.before
+		switch {
+		case of.Shrinks == impls.AnswersRemains && said != uint64(min(remain, 1)):
+			r.broken(fault.OutcomesDiffer, "shrink of %s answers %d, and %d slabs remain", of.Name,
+				said, remain)
+		case of.Shrinks == impls.AnswersPages && said != uint64(freed):
+			r.broken(fault.OutcomesDiffer, "shrink of %s answers %d, and %d pages came back",
+				of.Name, said, freed)
+		}
+	}
+}
+
+// freePages is the page layer's own figure, 0 where there is none.
+func (r *Runner) freePages() int {
+	if l := r.m.PageLayer(); l != nil {
+		return l.FreePages()
+	}
+	return 0
 }
 
 // structure looks at the subject at a quiet point and holds what it finds against

@@ -38,6 +38,7 @@ type toyBug struct {
 	never  bool                                               // destroy never says so
 	bare   bool                                               // never calls a constructor
 	hoards bool                                               // shrink does nothing
+	lies   bool                                               // shrink says that nothing is left
 	fifo   bool                                               // reuses what was freed first
 	show   func(t *toy, s *impls.Snapshot)                    // bends the snapshot
 	hidden bool                                               // shows no snapshot
@@ -214,7 +215,8 @@ func (t *toy) Snapshot(s *impls.Snapshot) bool {
 	}
 	for i, k := range t.caches {
 		s.Caches = append(s.Caches, impls.CacheState{Name: k.name, Handle: k, Size: k.size,
-			Stride: k.stride, Align: k.align, Dead: k.dead, FullLists: true})
+			Stride: k.stride, Align: k.align, Dead: k.dead, FullLists: true,
+			Shrinks: impls.AnswersRemains})
 		for _, page := range k.pages {
 			k.show(i, page, s.AddSlab())
 		}
@@ -293,7 +295,10 @@ func (k *toyCache) Free(c *machine.Ctx, a impls.Addr) {
 func (k *toyCache) Shrink(c *machine.Ctx) int {
 	k.t.enter(c)
 	k.shrink()
-	return 0
+	if k.t.bug.lies {
+		return 0
+	}
+	return min(len(k.pages), 1)
 }
 
 // shrink gives up the slabs all of whose objects are free.

@@ -39,7 +39,7 @@ func (sys *system) Snapshot(s *impls.Snapshot) bool {
 // state describes the cache.
 func (s *Cache) state() impls.CacheState {
 	k := impls.CacheState{Name: s.name, Handle: s, Size: s.size, Stride: s.stride,
-		Align: s.align, Dead: s.dead, FullLists: true}
+		Align: s.align, Dead: s.dead, FullLists: true, Shrinks: impls.AnswersPages}
 	if s.notFull != nil {
 		k.Ordered, k.FirstNotFull = true, int(s.notFull.Peek())-1
 	}

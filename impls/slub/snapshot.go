@@ -99,7 +99,8 @@ func (h *heap) Snapshot(s *impls.Snapshot) bool {
 	h.pages.Snapshot(s)
 	for _, k := range h.caches {
 		s.Caches = append(s.Caches, impls.CacheState{Name: k.name, Handle: k, Size: k.size,
-			Stride: k.stride, Align: k.align, LinkOffset: k.link, Dead: k.dead})
+			Stride: k.stride, Align: k.align, LinkOffset: k.link, Dead: k.dead,
+			Shrinks: impls.AnswersRemains})
 	}
 	for i := range h.ghost.slabs {
 		h.ghost.slabs[i].show(s)
@@ -205,11 +206,12 @@ func (k *Cache) walkCPU(s *impls.Snapshot, u *cpuSlab) {
 	b := k.slabAt(s, u.page.load(nil))
 	if b != nil {
 		b.On = append(b.On, impls.Place{Kind: impls.OnCPU, CPU: u.cpu})
-	} else if !isEnd(a) {
-		b = s.SlabOf(uint64(k.heap.m.PageSize), a) // a list without a slab: show it where it leads
-	}
-	if b != nil {
 		b.CPUFree, b.CPUEnd = k.walk(b, b.CPUFree, a)
+	} else if !isEnd(a) {
+		// A list without a slab leaves the one that it leads to: show it there.
+		if b = s.SlabOf(uint64(k.heap.m.PageSize), a); b != nil {
+			b.CPUFree, b.CPUEnd = append(b.CPUFree, a), impls.EndLeaves
+		}
 	}
 	if !k.partial.keeps() {
 		return
