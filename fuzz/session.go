@@ -6,6 +6,7 @@ import (
 	"allocfuzz/corpus"
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz/input"
+	"allocfuzz/fuzz/pairs"
 	"allocfuzz/impls"
 	"allocfuzz/oracle"
 	"allocfuzz/oracle/sched"
@@ -20,6 +21,7 @@ type Session struct {
 	decoder  input.Decoder
 	replay   *sched.Replay
 	compare  oracle.Comparison
+	pairs    []*pairs.Pair  // of Subjects, made when they are first wanted
 	twice    bool           // the next program's runs are made twice
 	points   []sched.Points // that each subject has, for lenient schedules
 	Stats    Stats
@@ -114,21 +116,25 @@ func (f *Failure) subjects() string {
 // subject and compares their outcomes. It returns the first failure, nil when
 // there is none.
 func (s *Session) Sequential(data []byte) (*Failure, error) {
-	return s.input(data, sequential)
+	return s.input(data, sequential, s.Program)
 }
 
 // Interrupts decodes an input into a program of tasks and handlers with a
 // schedule and runs it, under the schedule, on every subject that its machine
 // allows.
 func (s *Session) Interrupts(data []byte) (*Failure, error) {
-	return s.input(data, interrupts)
+	return s.input(data, interrupts, s.Program)
 }
 
 // Debugged decodes an input into a program with debug flags and misuse, whose reports
 // are held against the rules.
-func (s *Session) Debugged(data []byte) (*Failure, error) { return s.input(data, debugged) }
+func (s *Session) Debugged(data []byte) (*Failure, error) {
+	return s.input(data, debugged, s.Program)
+}
 
-func (s *Session) input(data []byte, means func([]byte) input.DecodeOptions) (*Failure, error) {
+// input runs what an input means.
+func (s *Session) input(data []byte, means func([]byte) input.DecodeOptions,
+	run func(*prog.Program) (*Failure, error)) (*Failure, error) {
 	opt := means(data)
 	defer Watch(func() []byte {
 		p := input.Decode(data, opt)
@@ -138,7 +144,7 @@ func (s *Session) input(data []byte, means func([]byte) input.DecodeOptions) (*F
 	s.twice = every(data)
 	p := s.decoder.Decode(data, opt)
 	s.Boot.Apply(p)
-	return s.Program(p)
+	return run(p)
 }
 
 // every says whether the runs of an input are made twice and compared: one input

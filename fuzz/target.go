@@ -14,6 +14,7 @@ import (
 
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz/input"
+	"allocfuzz/fuzz/pairs"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
 )
@@ -43,7 +44,7 @@ type TB interface {
 type Target struct {
 	Name  string // of the Go fuzz function
 	About string
-	needs impls.Caps // of its subjects
+	pick  func([]*impls.Variant) []*impls.Variant // subjects of those selected; nil is all
 	run   func(*Session, []byte) (*Failure, error)
 	means func([]byte) input.DecodeOptions
 	mu    sync.Mutex
@@ -66,10 +67,17 @@ var FuzzInterrupts = &Target{Name: "FuzzInterrupts",
 // debugged.
 var FuzzDebug = &Target{Name: "FuzzDebug",
 	About: "debug flags and misuse: every report predicted, none missed and none false",
-	needs: impls.CapDebug, run: (*Session).Debugged, means: debugged}
+	pick:  debuggable, run: (*Session).Debugged, means: debugged}
+
+// FuzzPairs holds the subjects against each other that are equal by design.
+var FuzzPairs = &Target{Name: "FuzzPairs",
+	About: "pairs that are equal by design: addresses, lists and pages, not outcomes alone",
+	pick:  pairs.Subjects, run: (*Session).Pairs, means: paired}
 
 // Targets are the targets of this package.
-func Targets() []*Target { return []*Target{FuzzSequential, FuzzInterrupts, FuzzDebug} }
+func Targets() []*Target {
+	return []*Target{FuzzSequential, FuzzInterrupts, FuzzDebug, FuzzPairs}
+}
 
 // Program is the program that an input means to the target, with the boot parameters
 // of the environment.
@@ -111,11 +119,11 @@ func Select(names string) ([]*impls.Variant, error) {
 	return out, nil
 }
 
-// able leaves out the subjects that lack a capability; all are kept when none has it.
-func able(subjects []*impls.Variant, needs impls.Caps) []*impls.Variant {
+// debuggable leaves out the subjects that cannot be debugged; all are kept when none can.
+func debuggable(subjects []*impls.Variant) []*impls.Variant {
 	var out []*impls.Variant
 	for _, v := range subjects {
-		if v.Caps.Has(needs) {
+		if v.Caps.Has(impls.CapDebug) {
 			out = append(out, v)
 		}
 	}
@@ -140,7 +148,10 @@ func (t *Target) Run(tb TB, data []byte) {
 		if err != nil {
 			tb.Fatalf("allocfuzz: %v", err)
 		}
-		t.s = NewSession(able(subjects, t.needs))
+		if t.pick != nil {
+			subjects = t.pick(subjects)
+		}
+		t.s = NewSession(subjects)
 		t.s.Boot = boot
 	}
 	f, err := t.run(t.s, data)

@@ -29,6 +29,13 @@ func FuzzDebug(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { fuzz.FuzzDebug.Run(t, data) })
 }
 
+func FuzzPairs(f *testing.F) {
+	for _, data := range fuzz.Seeds(true) {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { fuzz.FuzzPairs.Run(t, data) })
+}
+
 // FuzzProg: any text is parsed or refused with a place; what parses prints to a
 // text that parses to the same, and prints the same again.
 func FuzzProg(f *testing.F) {

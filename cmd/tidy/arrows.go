@@ -52,8 +52,9 @@ var arrows = []row{
 
 	// Instrumented by every fuzz binary, so it stays light: see heavy.
 	{"fuzz", []string{
-		"fuzz/input", "oracle/...", "impls/...", "debugcheck", "corpus/...",
+		"fuzz/input", "fuzz/pairs", "oracle/...", "impls/...", "debugcheck", "corpus/...",
 	}, nil},
+	{"fuzz/pairs", []string{"oracle/...", "impls/...", "corpus/prog"}, nil},
 	{"fuzz/input", []string{"corpus/prog"}, []string{"github.com/AdaLogics/go-fuzz-headers"}},
 	{"fuzz/overlay", []string{"corpus/bugs"}, nil},
 	{"fuzz/...", []string{

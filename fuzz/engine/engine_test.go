@@ -16,6 +16,7 @@ import (
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 	"allocfuzz/impls"
+	"allocfuzz/impls/all"
 	"allocfuzz/impls/machine"
 	"allocfuzz/oracle"
 )
@@ -400,6 +401,58 @@ func TestFuzzTime(t *testing.T) {
 		3 * time.Second: "3s"} {
 		if got := fuzzTime(d); got != want {
 			t.Errorf("fuzzTime(%v) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+// TestPaired: what differs between subjects that are equal by design is found of the second,
+// against the first, in line order and under a schedule. A subject that was found to be
+// wrong by itself is held against nobody.
+func TestPaired(t *testing.T) {
+	const text = "allocfuzz 1\ncache c objects=2 size=64\n\ncpu0 a = alloc c\n" +
+		"cpu0 b = alloc c\ncpu0 d = alloc c\ncpu0 free c d\ncpu0 free c a\ncpu0 free c b\n" +
+		"irq0 e = alloc c\n"
+	const sched = "\nsched\nat free(b) end - 1: irq0\n"
+	first, _ := all.Lookup("slab-2001-threelists")
+	second, _ := all.Lookup("slab-2001-threelists-opt")
+	one, _ := all.Lookup("slab-2001-onelist")
+	wrong := *second
+	wrong.New, wrong.Caps = one.New, one.Caps
+	promises := wrong
+	promises.Caps = second.Caps
+	r := NewReplayer(oracle.Options{})
+	defer r.Close()
+	for _, tt := range []struct {
+		text  string
+		v     *impls.Variant
+		title string
+	}{
+		{text, second, ""}, {text, &wrong, "pair differs"}, {text + sched, &wrong, "pair differs"},
+		{text + sched, second, ""},
+		{strings.ReplaceAll(text, "irq0", "cpu0"), &promises, "reuse order broken"},
+	} {
+		p, err := prog.ParseString(tt.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := r.Program(t.Context(), p, []*impls.Variant{first, tt.v})
+		if err != nil || len(list[0].Findings) > 0 {
+			t.Fatal(err, list[0].Findings)
+		}
+		got := list[1].Findings
+		if tt.title == "" {
+			if len(got) > 0 {
+				t.Errorf("found %v", got)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0].Title != tt.title || list[1].Report == nil {
+			t.Errorf("found %v, want %s", got, tt.title)
+			continue
+		}
+		both := strings.Contains(got[0].Command, first.Name+","+second.Name)
+		if both != (tt.title == "pair differs") {
+			t.Errorf("%s: command %q", tt.title, got[0].Command)
 		}
 	}
 }

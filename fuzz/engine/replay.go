@@ -8,10 +8,12 @@ import (
 
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/pairs"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
 	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
+	"allocfuzz/oracle/sched"
 )
 
 // A Replayer runs programs on subjects and judges them. It keeps machines between
@@ -79,7 +81,8 @@ func (r *Replayer) Until(ctx context.Context, f func(*oracle.Runner)) bool {
 }
 
 // Program runs a parsed program on subjects: each on its own against the model,
-// and those of a program with one task against the first of them. An error is a
+// those of a program with one task against the first of them, and those that are equal
+// by design against each other. An error is a
 // fault of the program, with its place, or that ctx ended: then what the subjects
 // before showed is returned as well, without reports.
 func (r *Replayer) Program(ctx context.Context, p *prog.Program, subjects []*impls.Variant) (
@@ -104,9 +107,13 @@ func (r *Replayer) Program(ctx context.Context, p *prog.Program, subjects []*imp
 		}
 		out = append(out, *one)
 	}
-	if c.Sequential() && len(p.Scheds) == 0 && (r.Options.Checks == 0 ||
-		r.Options.Checks.On(fault.Difference)) {
-		r.compare(c, out)
+	if r.Options.Checks == 0 || r.Options.Checks.On(fault.Difference) {
+		if c.Sequential() && len(p.Scheds) == 0 {
+			r.compare(c, out)
+		}
+		if err := r.paired(c, out); err != nil {
+			return nil, err
+		}
 	}
 	for i := range out {
 		r.tell(c, &out[i])
@@ -139,13 +146,51 @@ func (r *Replayer) compare(c *oracle.Compiled, list []Replay) {
 	}
 }
 
+// paired holds the subjects that are equal by design, and that found nothing, against each
+// other, in line order or under the first schedule that departs from it.
+func (r *Replayer) paired(c *oracle.Compiled, list []Replay) error {
+	silent, at := []*impls.Variant{}, map[string]*Replay{}
+	for i := range list {
+		if p := &list[i]; p.Err == nil && p.Verdict.Finding == nil && !p.Verdict.Missing() {
+			silent = append(silent, p.Verdict.Subject)
+			at[p.Verdict.Subject.Name] = p
+		}
+	}
+	block := pairs.Block(c.Prog)
+	for _, pair := range pairs.Of(silent) {
+		var anchors []sched.Anchor
+		if block != nil {
+			var err error
+			if anchors, err = c.Anchors(block); err != nil {
+				return err
+			}
+		}
+		out, err := pair.Run(r.runner, c, sched.Strict, anchors)
+		if err != nil {
+			return err
+		}
+		if out.Fault == nil {
+			continue
+		}
+		p := at[pair.Row.B]
+		if p.Report, err = pair.Explain(r.runner, c, block, out.Fault); err != nil {
+			return err
+		}
+		p.Verdict.Left, p.Verdict.Sched, p.Verdict.Finding = "", block, p.Report.Finding
+		p.Against = at[pair.Row.A].Verdict.Subject
+	}
+	return nil
+}
+
 // tell completes a replay with its finding and the report of it.
 func (r *Replayer) tell(c *oracle.Compiled, p *Replay) {
 	r.name(c, p)
 	if p.Err != nil || p.Verdict.Left != "" || p.Verdict.Finding == nil {
 		return
 	}
-	p.Report = r.report(c, p.Verdict)
+	if p.Report == nil {
+		p.Report = r.report(c, p.Verdict)
+	}
 	p.Report.Command = r.command(c, p)
 }
 
