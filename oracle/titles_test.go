@@ -397,7 +397,7 @@ func TestTitlesComplete(t *testing.T) {
 		fault.OffSlabLimit:     "no subject keeps its management off the slab yet",
 		fault.BuddiesApart:     "TestPageRules",
 		fault.PoolLimit:        "TestPageRules",
-		fault.PairDiffers:      "pairs are compared by whoever knows them",
+		fault.PairDiffers:      "TestDiffers of fuzz/pairs",
 		fault.NonDeterministic: "TestTwice",
 		fault.FreshUnmarked:    "shadow: TestFresh",
 		fault.WrongLayout:      "shadow: TestLayoutLies",

@@ -101,6 +101,10 @@ func (p *Pair) Run(r *oracle.Runner, c *oracle.Compiled, mode sched.Mode,
 		out.Left = why
 		return out, nil
 	}
+	if len(anchors) > 0 && p.on(0, c) != p.on(1, c) {
+		out.Left = "departures on two machines"
+		return out, nil
+	}
 	for i := range anchors {
 		if !Shared(anchors[i].Kind) {
 			out.Left = "a departure at " + anchors[i].Kind.String() + " " + anchors[i].Field

@@ -340,6 +340,8 @@ func TestApplies(t *testing.T) {
 		{pairOf(t, before, sharp, pairs.Outcomes), rt, nil, ""},
 		{pairOf(t, locked, before, pairs.Outcomes), rt, nil, ""},
 		{pairOf(t, before, locked, pairs.Outcomes), rt, nil, ""},
+		{pairOf(t, before, locked, pairs.Outcomes), rt, []sched.Anchor{{Handler: -1,
+			Kind: machine.KEnd, Field: "-", N: 1}}, "two machines"},
 	} {
 		out, err := tt.p.Run(r, tt.c, sched.Strict, tt.anchors)
 		if err != nil || out.Fault != nil || (out.Left == "") != (tt.want == "") ||
