@@ -79,6 +79,11 @@
 // make one in an interrupt, with interrupts off or a spin lock held is a finding even
 // if nothing happens.
 //
+// [Ctx.RunOn] is for work that a call cannot do, since it may sleep: the task itself goes
+// to the other CPU, waits until no other task has it, works there as a task that cannot be
+// moved, and comes back. To go is forbidden where a call is, and where the task has promised
+// to stay on its CPU: with preemption disabled or a local lock held.
+//
 // # Findings
 //
 // The machine notes wrong steps, not their consequences ([Machine.Faults]): a guard not

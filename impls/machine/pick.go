@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"strconv"
 	"strings"
 
 	"allocfuzz/impls/fault"
@@ -238,6 +239,8 @@ func (c *Ctx) waitsFor() string {
 		return "local lock " + w.f.Name()
 	case *call:
 		return "a call"
+	case arrival:
+		return "CPU " + strconv.Itoa(c.cpu.ID)
 	}
 	return "a name"
 }

@@ -198,8 +198,9 @@ func (c *Ctx) maySwitch(p Point, to *Ctx) bool {
 	if !c.preemptible(p) {
 		return false
 	}
-	if t := c.cpu.cur; t != nil && t != c && (c.m.Preempt == PreemptNone || !c.cpu.takes(to.prio)) {
-		return false // c moved here between lines, and the task of this CPU may not lose it
+	if t := c.cpu.cur; t != nil && t != c && t != to &&
+		(c.m.Preempt == PreemptNone || !c.cpu.takes(to.prio)) {
+		return false // c came here between lines, and the task of this CPU may not lose it
 	}
 	had := c.cpu.cur
 	c.cpu.cur = nil

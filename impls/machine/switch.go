@@ -177,13 +177,17 @@ func (c *Ctx) Wait(w Waiter) bool {
 
 // sleep waits and gives the CPU to other tasks meanwhile. What c had turned off is
 // its own and goes with it.
-func (c *Ctx) sleep(w Waiter, f *Field) {
+func (c *Ctx) sleep(w Waiter, f *Field) { c.sleepOn(c.cpu, w, f) }
+
+// sleepOn is sleep of a task that goes on upon another CPU.
+func (c *Ctx) sleepOn(target *CPU, w Waiter, f *Field) {
 	irqsOff, preempt := c.cpu.irqsOff, c.cpu.preempt
 	c.cpu.irqsOff, c.cpu.preempt = false, 0
 	c.wait.sleeping = true
 	if c.cpu.cur == c {
 		c.cpu.cur = nil
 	}
+	c.cpu = target
 	c.block(w, f)
 	c.cpu.cur = c
 	c.cpu.irqsOff, c.cpu.preempt = irqsOff, preempt
