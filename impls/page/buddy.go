@@ -219,6 +219,9 @@ func (b *Buddy) setViews(p *machine.Page, order int, v machine.View) {
 // Drain does nothing: no page is held back for a CPU.
 func (b *Buddy) Drain(*machine.Ctx) {}
 
+// DrainCPU does nothing either.
+func (b *Buddy) DrainCPU(*machine.Ctx, int) {}
+
 // FreePages is the number of free pages, as it is kept. Call it at quiet points.
 func (b *Buddy) FreePages() int { return int(b.free.Peek()) }
 

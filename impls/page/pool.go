@@ -187,9 +187,13 @@ func (p *Pool) Drain(c *machine.Ctx) {
 	}
 	for cpu := range p.cpus {
 		c.Progress()
-		c.CallOn(cpu, p.flush)
+		p.DrainCPU(c, cpu)
 	}
 }
+
+// DrainCPU gives the pages of one CPU's pool to the zone. Only where calls to other CPUs
+// are allowed.
+func (p *Pool) DrainCPU(c *machine.Ctx, cpu int) { c.CallOn(cpu, p.flush) }
 
 // flush empties the pool of this CPU. Interrupts off.
 func (p *Pool) flush(c *machine.Ctx) {

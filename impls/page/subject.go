@@ -8,6 +8,9 @@ import (
 // A Layer is a machine's page allocator that can be looked at.
 type Layer interface {
 	machine.PageLayer
+	// DrainCPU gives back the pages that are held for one CPU. Only where calls to other
+	// CPUs are allowed.
+	DrainCPU(c *machine.Ctx, cpu int)
 	// Snapshot adds its pages to s. Call it at quiet points.
 	Snapshot(s *impls.Snapshot)
 }
@@ -25,7 +28,10 @@ type subject struct {
 	actor *Actor
 }
 
-var _ impls.Instance = (*subject)(nil)
+var (
+	_ impls.Instance   = (*subject)(nil)
+	_ impls.Hotplugger = (*subject)(nil)
+)
 
 // alone makes the constructor of a variant out of that of its page layer.
 func alone(layer func(*machine.Machine) Layer) func(*machine.Machine) impls.Instance {
@@ -47,6 +53,16 @@ func (s *subject) Sizes() impls.Allocator { return nil }
 
 // Pages is the page cache.
 func (s *subject) Pages() impls.Pages { return s.actor }
+
+// Offline takes a CPU out of use: the pages that are held for it go back. Whoever runs
+// there next has it back in use, with none.
+func (s *subject) Offline(c *machine.Ctx, cpu int) error {
+	if cpu == c.CPUID() {
+		return impls.ErrInvalid
+	}
+	s.layer.DrainCPU(c, cpu)
+	return nil
+}
 
 // Snapshot is the page layer's.
 func (s *subject) Snapshot(snap *impls.Snapshot) bool {

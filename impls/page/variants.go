@@ -7,7 +7,8 @@ import (
 )
 
 // caps is what every variant of the family can do.
-const caps = impls.CapPages | impls.CapZero | impls.CapDrain | impls.CapIRQ | impls.CapSMP
+const caps = impls.CapPages | impls.CapZero | impls.CapDrain | impls.CapIRQ | impls.CapSMP |
+	impls.CapOffline
 
 var profile = impls.Profile{MinAlign: 8, Source: "Linux, alloc_pages"}
 

@@ -17,6 +17,7 @@ type Cache struct {
 	ghost      *registry
 	fast       fastPath
 	start      slowStart
+	exclusion  exclusion
 	partial    partialList
 	minPartial uint64 // slabs on the node's list above which empty ones go back
 	cpuPartial uint64 // slabs that a CPU's store holds
@@ -28,7 +29,10 @@ type Cache struct {
 	few        [2]cpuSlab           // storage of cpus on a small machine
 }
 
-var _ impls.Cache = (*Cache)(nil)
+var (
+	_ impls.Cache   = (*Cache)(nil)
+	_ impls.Flusher = (*Cache)(nil)
+)
 
 // newCache makes a cache of objects that are laid out as the Spec in g says. It may run on
 // a small stack, which little on it keeps small.
@@ -38,7 +42,8 @@ func newCache(h *heap, spec *impls.CacheSpec, g *debugcheck.Layout) (*Cache, err
 		return nil, err
 	}
 	k := &Cache{layout: l, name: spec.Name, heap: h, ghost: &h.ghost, fast: h.fast,
-		start: h.start, partial: h.partial, minPartial: l.minPartial(spec),
+		start: h.start, exclusion: h.exclusion, partial: h.partial,
+		minPartial: l.minPartial(spec),
 		cpuPartial: l.cpuPartial(h.m, spec)}
 	if g.Flags.Debugs() {
 		k.debug = newDebugging(k, g)
@@ -51,15 +56,16 @@ func newCache(h *heap, spec *impls.CacheSpec, g *debugcheck.Layout) (*Cache, err
 	}
 	for i := range k.cpus {
 		s := &k.cpus[i]
-		s.cpu, s.off = i, machine.IRQsOffOn(h.m.CPU(i))
+		s.cpu = i
+		k.exclusion.init(s, h.m.CPU(i))
 		k.fast.init(k, s)
 		k.partial.init(s)
 	}
 	return k, nil
 }
 
-// cpu is what the cache keeps for the CPU that c runs on. Preemption or
-// interrupts are off, else it is another one's the next moment.
+// cpu is what the cache keeps for the CPU that c runs on. Something keeps c there, else
+// it is another one's the next moment.
 func (k *Cache) cpu(c *machine.Ctx) *cpuSlab { return &k.cpus[c.CPUID()] }
 
 // Alloc is kmem_cache_alloc: it returns an object, 0 when there is no memory. It
@@ -97,14 +103,21 @@ func (k *Cache) Size() uint64 { return k.size }
 // Align is the alignment of every object.
 func (k *Cache) Align() uint64 { return k.align }
 
-// flush is flush_slab for the CPU that c runs on: nothing belongs to it any more.
-// Interrupts off.
-func (k *Cache) flush(c *machine.Ctx) {
-	s := k.cpu(c)
+// release is flush_slab for the CPU of s: nothing belongs to it any more. Holds the CPU.
+func (k *Cache) release(c *machine.Ctx, s *cpuSlab) {
 	if s.page.load(c) != none {
 		k.deactivate(c, s)
 	}
 	k.partial.flush(c, k, s)
+}
+
+// Flush is flush_all: every CPU lets its slab and its store go, one that has a store alone
+// no less than the others. Empty slabs are given back as far as the node has enough. Only
+// where calls to other CPUs are allowed.
+func (k *Cache) Flush(c *machine.Ctx) {
+	for i := range k.cpus {
+		k.exclusion.on(c, k, i)
+	}
 }
 
 // Shrink is kmem_cache_shrink: every CPU lets its slabs go, empty slabs are given
@@ -112,10 +125,10 @@ func (k *Cache) flush(c *machine.Ctx) {
 // have the best chance to empty. It answers 1 when slabs remain, else 0. Only
 // where calls to other CPUs are allowed.
 func (k *Cache) Shrink(c *machine.Ctx) int {
-	c.CallOnAll(k.flush)
-	flags := k.node.lock.LockIRQSave(c)
+	k.Flush(c)
+	flags := k.lockList(c)
 	k.sort(c)
-	k.node.lock.UnlockIRQRestore(c, flags)
+	k.unlockList(c, flags)
 	if k.discardEmpty(c) != 0 {
 		return 1
 	}
@@ -127,7 +140,7 @@ const promoteMax = 32
 
 // sort brings empty slabs to the front of the node's list, behind them those with
 // few free objects, fewest first, and then the rest as they were.
-// Holds k.node.lock; interrupts off.
+// Holds k.node.lock.
 func (k *Cache) sort(c *machine.Ctx) {
 	list := &k.node.partial
 	var ends [promoteMax + 2]struct{ first, last uint64 }
@@ -168,12 +181,12 @@ func (k *Cache) sort(c *machine.Ctx) {
 func (k *Cache) discardEmpty(c *machine.Ctx) (slabs uint64) {
 	for n := 0; ; n++ {
 		k.bounded(c, n)
-		flags := k.node.lock.LockIRQSave(c)
+		flags := k.lockList(c)
 		p := k.firstEmpty(c)
 		if k.debug != nil {
 			slabs = k.countDropped(c, p)
 		}
-		k.node.lock.UnlockIRQRestore(c, flags)
+		k.unlockList(c, flags)
 		switch {
 		case p == nil && k.debug == nil:
 			return k.node.nrSlabs.load(c)

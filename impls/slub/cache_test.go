@@ -406,7 +406,7 @@ func TestVariants(t *testing.T) {
 				has[a.Name] = true
 			}
 			if v.Row == "" || v.Year == 0 || v.About == "" || len(has) != len(v.Axes) ||
-				!has["fast path"] || !has["partial list"] ||
+				!has["fast path"] || !has["exclusion"] || !has["partial list"] ||
 				has["debug locking"] != (v.Year >= 2022) {
 				t.Errorf("incomplete: %+v", v)
 			}

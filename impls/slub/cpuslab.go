@@ -2,22 +2,22 @@ package slub
 
 import "allocfuzz/impls/machine"
 
-// The fields of what belongs to one CPU. Where every path disables interrupts they
-// are guarded by that (off…); where a fast path leaves them on, per-CPU words.
+// The fields of what belongs to one CPU. Where every path holds the CPU they are
+// guarded by that (held…); where one does not, per-CPU words.
 var (
-	cpuFreelist = machine.PerCPU("cpu_slab", "freelist")
-	cpuPage     = machine.PerCPU("cpu_slab", "page")
-	cpuTID      = machine.PerCPU("cpu_slab", "tid")
-	cpuStore    = machine.PerCPU("cpu_slab", "partial")
-	offFreelist = machine.Guarded("cpu_slab", "freelist")
-	offPage     = machine.Guarded("cpu_slab", "page")
-	offPartial  = machine.Guarded("cpu_slab", "partial")
-	cpuBase     = machine.Racy("cpu_slab", "base",
+	cpuFreelist  = machine.PerCPU("cpu_slab", "freelist")
+	cpuPage      = machine.PerCPU("cpu_slab", "page")
+	cpuTID       = machine.PerCPU("cpu_slab", "tid")
+	cpuStore     = machine.PerCPU("cpu_slab", "partial")
+	heldFreelist = machine.Guarded("cpu_slab", "freelist")
+	heldPage     = machine.Guarded("cpu_slab", "page")
+	heldPartial  = machine.Guarded("cpu_slab", "partial")
+	cpuBase      = machine.Racy("cpu_slab", "base",
 		"read beside the freelist word, which is read again to see whether the two belong together")
 )
 
 // A dualWord is a word that some designs guard and others leave open. Where every
-// path holds the guard (disabled interrupts for a CPU's slab, the list lock for a
+// path holds the guard (an exclusion for a CPU's slab, the list lock for a
 // count) no access is a point; where one does not the word is open, and each is.
 type dualWord struct {
 	guarded machine.GuardedWord
@@ -68,10 +68,11 @@ func (w *dualWord) add(c *machine.Ctx, n uint64) {
 }
 
 // A cpuSlab is what a cache keeps for one CPU (struct kmem_cache_cpu). Only that
-// CPU touches it, in a call where another wants something of it.
+// CPU touches it: where another wants something of it, in a call or in a task that comes.
 type cpuSlab struct {
 	cpu   int
-	off   machine.Guard // interrupts are off on the CPU
+	guard machine.Guard     // the CPU is held, see exclusion
+	lock  machine.LocalLock // of a localLock
 	split split
 
 	// freelist leads to the first free object; how it does is the fast path's

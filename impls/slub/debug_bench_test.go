@@ -43,7 +43,7 @@ func benchCache(b *testing.B, flags ...string) (*machine.Ctx, *Cache) {
 	cfg.Native = true
 	m := machine.New(cfg)
 	b.Cleanup(m.Close)
-	in := design{fast: irqSave{}, partial: irqSavePartial{}, locking: lockedDebug{},
+	in := design{fast: locked{}, partial: lockedPartial{}, locking: lockedDebug{},
 		middle: true}.new(m)
 	spec := impls.NewSpec("c", 64)
 	spec.Flags = flags

@@ -11,6 +11,7 @@
 // The axes, one file each, with their alternatives side by side:
 //
 //	fastpath.go  how a CPU takes from and gives to its own freelist
+//	exclusion.go how slow paths keep others away from what belongs to a CPU
 //	partial.go   whether a CPU keeps slabs in store, and how it protects them
 //	debuglock.go which locks a debug cache holds while it takes an object back
 //
@@ -24,16 +25,23 @@
 //
 // # Locking order
 //
-//	node.list_lock > slab.lock > zone.lock
+//	cpu_slab.lock > node.list_lock > slab.lock > zone.lock
 //
-// All are taken with interrupts off. The list lock guards the node's two lists and
-// the length of the partial one; of a debug cache also nr_slabs, and what lies around
-// and in the free objects: red zones, poison, links, sizes and the tracks of frees.
-// The slab lock guards the slab's freelist and counts; disabled interrupts guard what
-// belongs to a CPU. A slab that turns from full to partial, or from partial to empty,
-// does so under both locks, so that a slab is on the node's lists exactly when it
-// ought to be; all other frees need the slab lock alone, but in a debug cache, where
-// every one takes both. Pages are asked for with no lock held, and given back so.
+// The first is a local lock: on a real-time kernel one that sleeps, elsewhere interrupts
+// off, and designs before it have interrupts off and nothing else. Whoever has it holds
+// the CPU, as it says at the functions that demand it, and has what belongs to that. The
+// others are spin locks, taken with interrupts off: by who holds the CPU, and else between
+// the exclusion's spins and spun. On a real-time kernel they are taken with interrupts on,
+// which no handler there minds; debug caches turn them off everywhere, since their
+// checkers belong to a CPU that is not held.
+//
+// The list lock guards the node's two lists and the length of the partial one; of a debug
+// cache also nr_slabs, and what lies around and in the free objects: red zones, poison,
+// links, sizes and the tracks of frees. The slab lock guards the slab's freelist and
+// counts. A slab that turns from full to partial, or from partial to empty, does so under
+// both locks, so that a slab is on the node's lists exactly when it ought to be; all other
+// frees need the slab lock alone, but in a debug cache, where every one takes both. Pages
+// are asked for with no lock held, and given back with no spin lock held.
 //
 // # Invariants
 //

@@ -11,11 +11,11 @@ import (
 type freelist interface {
 	// init makes the words of s, one of k's, that the fast path uses, with an empty list.
 	init(k *Cache, s *cpuSlab)
-	// first is the first object, or an end marker. Interrupts off; without a
+	// first is the first object, or an end marker. Holds the CPU; without a
 	// context it is a look at a quiet point.
 	first(c *machine.Ctx, s *cpuSlab) uint64
 	// set makes a the first object; a may be an end marker. It comes last where the CPU's
-	// slab changes, too. Interrupts off.
+	// slab changes, too. Holds the CPU.
 	set(c *machine.Ctx, s *cpuSlab, a uint64)
 }
 
@@ -29,45 +29,46 @@ type fastPath interface {
 	free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bool
 }
 
-// irqSave is the design of 2007 up to 2.6.37: interrupts are off around the few
-// loads and the store. Cause: the list is shared with the CPU's own interrupts
-// and nobody else. Effect: right, at the price of two interrupt operations, which
-// were most of the cost of an allocation.
-type irqSave struct{}
+// locked is the design of 2007 up to 2.6.37, and again of real-time kernels since 2021: the
+// CPU is held around the few loads and the store, as the slow paths hold it. Cause: the
+// list is shared with the CPU's own interrupts and nobody else. Effect: right, at the
+// price of two interrupt operations, which were most of the cost of an allocation. A
+// real-time kernel has no choice: a compare and exchange would come in between the steps of
+// a slow path that was preempted, which holds nothing but its lock.
+type locked struct{}
 
-func (irqSave) init(_ *Cache, s *cpuSlab) {
-	s.freelist.guard(offFreelist, s.off, endMark)
-	s.page.guard(offPage, s.off, none)
+func (locked) init(_ *Cache, s *cpuSlab) {
+	s.freelist.guard(heldFreelist, s.guard, endMark)
+	s.page.guard(heldPage, s.guard, none)
 }
 
-func (irqSave) first(c *machine.Ctx, s *cpuSlab) uint64 { return s.freelist.load(c) }
+func (locked) first(c *machine.Ctx, s *cpuSlab) uint64 { return s.freelist.load(c) }
 
-func (irqSave) set(c *machine.Ctx, s *cpuSlab, a uint64) { s.freelist.store(c, a) }
+func (locked) set(c *machine.Ctx, s *cpuSlab, a uint64) { s.freelist.store(c, a) }
 
-func (irqSave) alloc(c *machine.Ctx, k *Cache) uint64 {
-	flags := c.IRQSave()
-	s := k.cpu(c)
+func (locked) alloc(c *machine.Ctx, k *Cache) uint64 {
+	h := k.exclusion.lock(c, k)
+	s := h.s
 	a := s.freelist.guarded.Load(c)
 	if isEnd(a) {
-		c.IRQRestore(flags)
+		k.exclusion.unlock(c, h)
 		return 0
 	}
-	s.freelist.guarded.Store(c, c.LoadMemGuarded(objectLink, s.off, a+k.link))
-	c.IRQRestore(flags)
+	s.freelist.guarded.Store(c, c.LoadMemGuarded(objectLink, s.guard, a+k.link))
+	k.exclusion.unlock(c, h)
 	return a
 }
 
-func (irqSave) free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bool {
-	flags := c.IRQSave()
-	s := k.cpu(c)
-	if s.page.guarded.Load(c) != ref(p) {
-		c.IRQRestore(flags)
-		return false
+func (locked) free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bool {
+	h := k.exclusion.lock(c, k)
+	s := h.s
+	own := s.page.guarded.Load(c) == ref(p)
+	if own {
+		c.StoreMemGuarded(objectLink, s.guard, a+k.link, s.freelist.guarded.Load(c))
+		s.freelist.guarded.Store(c, a)
 	}
-	c.StoreMemGuarded(objectLink, s.off, a+k.link, s.freelist.guarded.Load(c))
-	s.freelist.guarded.Store(c, a)
-	c.IRQRestore(flags)
-	return true
+	k.exclusion.unlock(c, h)
+	return own
 }
 
 // cmpxchgLocal is the first attempt of 2008 to leave interrupts on, in 2.6.25-rc

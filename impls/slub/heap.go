@@ -10,12 +10,13 @@ import (
 
 // A design is one choice of each axis.
 type design struct {
-	layer   func(*machine.Machine) page.Layer // where pages come from
-	fast    fastPath
-	start   slowStart
-	partial partialList
-	locking debugLocking
-	middle  bool // a free object keeps its link near its middle, not in its first word
+	layer     func(*machine.Machine) page.Layer // where pages come from
+	fast      fastPath
+	start     slowStart
+	exclusion exclusion
+	partial   partialList
+	locking   debugLocking
+	middle    bool // a free object keeps its link near its middle, not in its first word
 }
 
 // buddy is the plain page allocator.
@@ -26,6 +27,7 @@ func pooled(m *machine.Machine) page.Layer { return page.NewPool(m) }
 
 // new sets the design up on a machine that was just made or reset.
 func (d design) new(m *machine.Machine) impls.Instance {
+	d.exclusion = d.exclusion.in(m)
 	h := &heap{design: d, m: m, pages: d.layer(m), boot: impls.BootOf(m, debugcheck.SLUB61)}
 	h.actor = page.NewActor(m)
 	h.ghost.mutex.Init(ghostLock, rankGhost)
@@ -47,9 +49,10 @@ type heap struct {
 }
 
 var (
-	_ impls.Instance = (*heap)(nil)
-	_ impls.Objects  = (*heap)(nil)
-	_ impls.Pages    = pages{}
+	_ impls.Instance   = (*heap)(nil)
+	_ impls.Objects    = (*heap)(nil)
+	_ impls.Hotplugger = (*heap)(nil)
+	_ impls.Pages      = pages{}
 )
 
 // Memory reaches the arena.
@@ -116,16 +119,35 @@ type pages struct {
 // Drain makes the CPUs let go of their slabs, then the page layer of its pages.
 // Where calls to other CPUs are forbidden it is only this CPU.
 func (p pages) Drain(c *machine.Ctx) {
-	p.h.ghost.lock(c)
-	caches := p.h.caches
-	p.h.ghost.unlock(c)
-	for _, k := range caches {
+	for _, k := range p.h.all(c) {
 		c.Progress()
 		if c.MayBlock() {
-			c.CallOnAll(k.flush)
+			k.Flush(c)
 		} else {
-			c.CallOn(c.CPUID(), k.flush)
+			k.exclusion.on(c, k, c.CPUID())
 		}
 	}
 	p.Actor.Drain(c)
+}
+
+// all is the caches that exist, destroyed ones too.
+func (h *heap) all(c *machine.Ctx) []*Cache {
+	h.ghost.lock(c)
+	defer h.ghost.unlock(c)
+	return h.caches
+}
+
+// Offline takes a CPU out of use, as slub_cpu_dead and page_alloc_cpu_dead: what every
+// cache and the page layer hold for it goes back. Whoever runs there next has it back in
+// use, with nothing held.
+func (h *heap) Offline(c *machine.Ctx, cpu int) error {
+	if cpu == c.CPUID() {
+		return impls.ErrInvalid
+	}
+	for _, k := range h.all(c) {
+		c.Progress()
+		k.exclusion.on(c, k, cpu)
+	}
+	h.pages.DrainCPU(c, cpu)
+	return nil
 }

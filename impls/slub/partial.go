@@ -10,19 +10,22 @@ type partialList interface {
 	init(s *cpuSlab)
 	// keeps says whether there is a store at all.
 	keeps() bool
-	// push is put_cpu_partial: it stores p, frozen by the caller, which has
-	// g.free free objects. With g.drain a full store goes to the node first.
-	push(c *machine.Ctx, k *Cache, p *machine.Page, g gift)
-	// pop takes the slab that came last, nil when there is none. Interrupts off.
+	// push is put_cpu_partial of a free: g comes to the store of this CPU, which goes to
+	// the node first when it is full.
+	push(c *machine.Ctx, k *Cache, g gift)
+	// put is put_cpu_partial of a slow path: g comes to the store of s, however full that
+	// is. Holds the CPU and k.node.lock.
+	put(c *machine.Ctx, k *Cache, s *cpuSlab, g gift)
+	// pop takes the slab that came last, nil when there is none. Holds the CPU.
 	pop(c *machine.Ctx, k *Cache, s *cpuSlab) *machine.Page
-	// flush empties the store of s to the node. Interrupts off.
+	// flush empties the store of s to the node. Holds the CPU.
 	flush(c *machine.Ctx, k *Cache, s *cpuSlab)
 }
 
-// A gift is what push must know beside the slab.
+// A gift is a slab that comes to a store: frozen, and nobody else's.
 type gift struct {
-	free  uint64 // free objects of the slab
-	drain bool   // the store may be emptied to the node
+	page *machine.Page
+	free uint64 // its free objects
 }
 
 // The words of a stored slab's descriptor: the next slab, and counts over the
@@ -61,7 +64,9 @@ func (noPartial) init(*cpuSlab) {}
 
 func (noPartial) keeps() bool { return false }
 
-func (noPartial) push(*machine.Ctx, *Cache, *machine.Page, gift) {}
+func (noPartial) push(*machine.Ctx, *Cache, gift) {}
+
+func (noPartial) put(*machine.Ctx, *Cache, *cpuSlab, gift) {}
 
 func (noPartial) pop(*machine.Ctx, *Cache, *cpuSlab) *machine.Page { return nil }
 
@@ -75,16 +80,23 @@ func (noPartial) flush(*machine.Ctx, *Cache, *cpuSlab) {}
 // back over another list leaves counts that are out of date, and they become those of
 // the new head; if the head's pages went to somebody else in between, they are words of
 // that one's use. The list itself stays right, since the new head leads to whatever head
-// the cmpxchg found. Fix: irqSavePartial.
+// the cmpxchg found. Fix: lockedPartial.
 type cmpxchgPartial struct{}
 
 func (cmpxchgPartial) init(s *cpuSlab) { s.partial.leaveOpen(cpuStore, s.cpu, none) }
 
 func (cmpxchgPartial) keeps() bool { return true }
 
-func (q cmpxchgPartial) push(c *machine.Ctx, k *Cache, p *machine.Page, g gift) {
+func (q cmpxchgPartial) push(c *machine.Ctx, k *Cache, g gift) { q.exchange(c, k, g, true) }
+
+func (q cmpxchgPartial) put(c *machine.Ctx, k *Cache, _ *cpuSlab, g gift) {
+	q.exchange(c, k, g, false)
+}
+
+// exchange is push, which drains a full store, and put.
+func (q cmpxchgPartial) exchange(c *machine.Ctx, k *Cache, g gift, drain bool) {
 	c.PreemptDisable()
-	s := k.cpu(c)
+	s, p := k.cpu(c), g.page
 	p.SetView(machine.RegionLinks, machine.ViewPartial, machine.Guard{}) // nobody else has p yet
 	k.ghost.pushed(c, p, g.free)
 	for done := false; !done; {
@@ -94,7 +106,7 @@ func (q cmpxchgPartial) push(c *machine.Ctx, k *Cache, p *machine.Page, g gift) 
 			head := k.page(c, old)
 			pages, objects = openPages.Load(c, head), openObjects.Load(c, head)
 		}
-		if g.drain && int64(pages) >= int64(k.cpuPartial) { // signed, as in the kernel
+		if drain && int64(pages) >= int64(k.cpuPartial) { // signed, as in the kernel
 			flags := c.IRQSave()
 			q.flush(c, k, s)
 			c.IRQRestore(flags)
@@ -130,9 +142,9 @@ func (cmpxchgPartial) flush(c *machine.Ctx, k *Cache, s *cpuSlab) {
 // Cause: the slow path is long, and a real-time kernel must not keep interrupts away
 // from it. Effect: the slow path reads the head and its successor and makes the
 // successor the head. A push in between succeeds, because the head is as it was, and
-// is then written over: its slab is on no list. Fix: irqSavePartial, whose push and
-// slow path exclude each other. That kernel's slow path held a lock of the CPU against
-// other slow paths; here an interrupt may take a slab there, too.
+// is then written over: its slab is on no list. Fix: lockedPartial, whose push and
+// slow path exclude each other. The slow path holds a lock of the CPU against other slow
+// paths; on a kernel that is not real-time an interrupt may take a slab there, too.
 type irqsOnPartial struct{ cmpxchgPartial }
 
 // pop has interrupts on in a task. What an interrupt made the CPU's slab meanwhile is
@@ -141,54 +153,63 @@ func (q irqsOnPartial) pop(c *machine.Ctx, k *Cache, s *cpuSlab) *machine.Page {
 	if c.InInterrupt() {
 		return q.cmpxchgPartial.pop(c, k, s)
 	}
-	c.PreemptDisable()
-	c.IRQEnable()
+	k.exclusion.open(c)
 	p := q.cmpxchgPartial.pop(c, k, s)
-	c.IRQDisable()
-	c.PreemptEnable()
+	k.exclusion.shut(c)
 	if s.page.load(c) != none {
 		k.deactivate(c, s)
 	}
 	return p
 }
 
-// irqSavePartial is the store as of September 2021 (e0a043aa4145): pushed with
-// interrupts off. Cause: before, it was pushed with a local cmpxchg of the head
-// under disabled preemption, with counts read from the head's descriptor in
-// between. Effect: the head could leave, be used for something else and come
-// back, and its counts were somebody else's words. Fix: interrupts off; the cost
-// was measured as 22 cycles against 11, with no retry loop any more. What a full
-// store held goes to the node after interrupts are back on, which keeps them off
-// only for a moment.
-type irqSavePartial struct{}
+// lockedPartial is the store as of September 2021 (e0a043aa4145): pushed by who holds the
+// CPU, first with interrupts off, soon after under the local lock of 5.15. Cause: before, it
+// was pushed with a local cmpxchg of the head under disabled preemption, with counts
+// read from the head's descriptor in between. Effect: the head could leave, be used for
+// something else and come back, and its counts were somebody else's words; and on a
+// real-time kernel a push came in the middle of a slow path that took a slab. Fix: push
+// and slow path exclude each other; the cost was measured as 22 cycles against 11, with
+// no retry loop any more. What a full store held goes to the node after the hold, which
+// lasts only for a moment.
+type lockedPartial struct{}
 
-func (irqSavePartial) init(s *cpuSlab) { s.partial.guard(offPartial, s.off, none) }
+func (lockedPartial) init(s *cpuSlab) { s.partial.guard(heldPartial, s.guard, none) }
 
-func (irqSavePartial) keeps() bool { return true }
+func (lockedPartial) keeps() bool { return true }
 
-func (irqSavePartial) push(c *machine.Ctx, k *Cache, p *machine.Page, g gift) {
-	flags := c.IRQSave()
-	s := k.cpu(c)
-	old, full := s.partial.load(c), uint64(none)
+func (q lockedPartial) push(c *machine.Ctx, k *Cache, g gift) {
+	h := k.exclusion.lock(c, k)
+	old, full := h.s.partial.load(c), uint64(none)
+	if old != none && partialPages.Load(c, k.page(c, old)) >= k.cpuPartial {
+		old, full = none, old
+	}
+	// Nobody has come in since the head was read, so that is still what the store begins
+	// with, and the new slab leads to it.
+	q.link(c, k, h.s, g, old)
+	k.exclusion.unlock(c, h)
+	k.unfreezeAll(c, full)
+}
+
+func (q lockedPartial) put(c *machine.Ctx, k *Cache, s *cpuSlab, g gift) {
+	q.link(c, k, s, g, s.partial.load(c))
+}
+
+// link makes g the head of the store of s, in front of old. Holds the CPU.
+func (lockedPartial) link(c *machine.Ctx, k *Cache, s *cpuSlab, g gift, old uint64) {
 	var pages, objects uint64
 	if old != none {
 		head := k.page(c, old)
 		pages, objects = partialPages.Load(c, head), partialObjects.Load(c, head)
 	}
-	if g.drain && pages >= k.cpuPartial {
-		full, old, pages, objects = old, none, 0, 0
-	}
-	p.SetView(machine.RegionLinks, machine.ViewPartial, s.off)
-	partialNext.Store(c, p, old)
-	partialPages.Store(c, p, pages+1)
-	partialObjects.Store(c, p, objects+g.free)
-	k.ghost.pushed(c, p, g.free)
-	s.partial.store(c, ref(p))
-	c.IRQRestore(flags)
-	k.unfreezeAll(c, full)
+	g.page.SetView(machine.RegionLinks, machine.ViewPartial, s.guard)
+	partialNext.Store(c, g.page, old)
+	partialPages.Store(c, g.page, pages+1)
+	partialObjects.Store(c, g.page, objects+g.free)
+	k.ghost.pushed(c, g.page, g.free)
+	s.partial.store(c, ref(g.page))
 }
 
-func (irqSavePartial) pop(c *machine.Ctx, k *Cache, s *cpuSlab) *machine.Page {
+func (lockedPartial) pop(c *machine.Ctx, k *Cache, s *cpuSlab) *machine.Page {
 	head := s.partial.load(c)
 	if head == none {
 		return nil
@@ -199,7 +220,7 @@ func (irqSavePartial) pop(c *machine.Ctx, k *Cache, s *cpuSlab) *machine.Page {
 	return p
 }
 
-func (irqSavePartial) flush(c *machine.Ctx, k *Cache, s *cpuSlab) {
+func (lockedPartial) flush(c *machine.Ctx, k *Cache, s *cpuSlab) {
 	head := s.partial.load(c)
 	s.partial.store(c, none)
 	k.unfreezeAll(c, head)

@@ -91,6 +91,19 @@ func (n *node) init(debugged bool) {
 	}
 }
 
+// lockList takes the list lock where the CPU is not held.
+func (k *Cache) lockList(c *machine.Ctx) machine.Flags {
+	flags := k.exclusion.spins(c)
+	k.node.lock.Lock(c)
+	return flags
+}
+
+// unlockList ends lockList.
+func (k *Cache) unlockList(c *machine.Ctx, flags machine.Flags) {
+	k.node.lock.Unlock(c)
+	k.exclusion.spun(c, flags)
+}
+
 // page is the page that a list or a CPU means. Somebody who wrote to a descriptor
 // that was not his may have changed it: then the run ends.
 func (k *Cache) page(c *machine.Ctx, r uint64) *machine.Page {
@@ -172,15 +185,15 @@ func (k *Cache) takePartial(c *machine.Ctx) (*machine.Page, uint64) {
 }
 
 // format makes a slab of a new block: every object free and in order of address.
-// Interrupts off on the CPU of s, for which it is frozen.
+// Holds the CPU of s, for which it is frozen.
 func (k *Cache) format(c *machine.Ctx, s *cpuSlab, p *machine.Page) {
 	k.construct(p)
 	a := p.Addr()
 	for i := 1; i < k.objects; i++ {
-		c.StoreMemGuarded(objectLink, s.off, a+k.link, a+k.stride)
+		c.StoreMemGuarded(objectLink, s.guard, a+k.link, a+k.stride)
 		a += k.stride
 	}
-	c.StoreMemGuarded(objectLink, s.off, a+k.link, endMark)
+	c.StoreMemGuarded(objectLink, s.guard, a+k.link, endMark)
 	p.Tag = k
 	p.Lock.Lock(c)
 	p.SetView(machine.RegionBody, machine.ViewSlab, p.Lock.Guard())
@@ -221,7 +234,7 @@ func (k *Cache) giveBack(c *machine.Ctx, p *machine.Page) {
 
 // unfreeze is unfreeze_slab: a slab stops belonging to a CPU. It goes to the
 // node's list, to its front when its objects are still warm, unless it is full;
-// an empty one is given back when the node has enough. Interrupts off.
+// an empty one is given back when the node has enough. Holds the CPU.
 func (k *Cache) unfreeze(c *machine.Ctx, p *machine.Page, front bool) {
 	p.Lock.Lock(c)
 	if isEnd(slabFreelist.Load(c, p)) {
@@ -239,7 +252,7 @@ func (k *Cache) unfreeze(c *machine.Ctx, p *machine.Page, front bool) {
 }
 
 // unfreezeLocked is unfreeze of a slab that is not full; it says whether the slab
-// is to be given back. Holds k.node.lock; interrupts off.
+// is to be given back. Holds k.node.lock.
 func (k *Cache) unfreezeLocked(c *machine.Ctx, p *machine.Page, front bool) bool {
 	p.Lock.Lock(c)
 	slabFrozen.Store(c, p, 0)
@@ -257,11 +270,11 @@ func (k *Cache) unfreezeAll(c *machine.Ctx, list uint64) {
 	for n := 0; list != none; n++ {
 		k.bounded(c, n)
 		p := k.page(c, list)
-		flags := k.node.lock.LockIRQSave(c)
+		flags := k.lockList(c)
 		p.SetView(machine.RegionLinks, machine.ViewPartial, k.node.guard)
 		list = partialNext.Load(c, p)
 		spare := k.unfreezeLocked(c, p, false)
-		k.node.lock.UnlockIRQRestore(c, flags)
+		k.unlockList(c, flags)
 		if spare {
 			k.discard(c, p)
 		}

@@ -16,31 +16,29 @@ func (k *Cache) slowAlloc(c *machine.Ctx, f impls.AllocFlags, size uint64) uint6
 		return k.debugAlloc(c, f, size)
 	}
 	wait := f&impls.FlagAtomic == 0 && c.MayBlock()
-	flags := c.IRQSave()
-	s := k.cpu(c)
-	a := k.start.fromCPU(c, k, s)
+	h := k.exclusion.lock(c, k)
+	a := k.start.fromCPU(c, k, h.s)
 	for a == 0 {
-		p := k.nextSlab(c, s)
+		p := k.nextSlab(c, h.s)
 		if p == nil {
-			p = k.newPages(c, wait)
-			s = k.cpu(c) // another one, if the task has moved
+			p, h = k.exclusion.pages(c, k, h, wait)
 			if p == nil {
 				break
 			}
-			if s.page.load(c) != none { // brought by an interrupt or another task
-				k.deactivate(c, s)
+			if h.s.page.load(c) != none { // brought by an interrupt or another task
+				k.deactivate(c, h.s)
 			}
-			k.format(c, s, p)
+			k.format(c, h.s, p)
 		}
-		s.page.store(c, ref(p))
-		a = k.reload(c, s)
+		h.s.page.store(c, ref(p))
+		a = k.reload(c, h.s)
 	}
-	c.IRQRestore(flags)
+	k.exclusion.unlock(c, h)
 	return a
 }
 
 // reload moves the slab's freelist to the CPU's, whose own is empty, and returns
-// the first object of it; 0 when the slab has none. Interrupts off.
+// the first object of it; 0 when the slab has none. Holds the CPU.
 func (k *Cache) reload(c *machine.Ctx, s *cpuSlab) uint64 {
 	p := k.page(c, s.page.load(c))
 	p.Lock.Lock(c)
@@ -51,13 +49,13 @@ func (k *Cache) reload(c *machine.Ctx, s *cpuSlab) uint64 {
 	}
 	slabFreelist.Store(c, p, endMark)
 	slabInuse.Store(c, p, uint64(k.objects))
-	k.fast.set(c, s, c.LoadMemGuarded(objectLink, s.off, a+k.link))
+	k.fast.set(c, s, c.LoadMemGuarded(objectLink, s.guard, a+k.link))
 	p.Lock.Unlock(c)
 	return a
 }
 
 // nextSlab finds the CPU another slab, frozen for it, without asking for pages:
-// from its store, else from the node; nil when there is none. Interrupts off.
+// from its store, else from the node; nil when there is none. Holds the CPU.
 func (k *Cache) nextSlab(c *machine.Ctx, s *cpuSlab) *machine.Page {
 	if p := k.partial.pop(c, k, s); p != nil {
 		return p
@@ -65,15 +63,15 @@ func (k *Cache) nextSlab(c *machine.Ctx, s *cpuSlab) *machine.Page {
 	k.node.lock.Lock(c)
 	p, _ := k.takePartial(c)
 	if p != nil && k.partial.keeps() {
-		k.stock(c)
+		k.stock(c, s)
 	}
 	k.node.lock.Unlock(c)
 	return p
 }
 
 // stock fills the CPU's store from the node while the list lock is held anyway,
-// to half of what it may hold and one more. Holds k.node.lock; interrupts off.
-func (k *Cache) stock(c *machine.Ctx) {
+// to half of what it may hold and one more. Holds the CPU and k.node.lock.
+func (k *Cache) stock(c *machine.Ctx, s *cpuSlab) {
 	if k.cpuPartial == 0 {
 		return
 	}
@@ -82,12 +80,12 @@ func (k *Cache) stock(c *machine.Ctx) {
 		if p == nil {
 			return
 		}
-		k.partial.push(c, k, p, gift{free: free})
+		k.partial.put(c, k, s, gift{p, free})
 	}
 }
 
-// newPages asks for the pages of a slab. When the caller may wait, interrupts are
-// on meanwhile, and anything may have happened afterwards. Interrupts off.
+// newPages asks for the pages of a slab with interrupts off. When the caller may wait, they
+// are on meanwhile, and anything may have happened afterwards.
 func (k *Cache) newPages(c *machine.Ctx, wait bool) *machine.Page {
 	if !wait {
 		return c.AllocPages(k.order, false)
@@ -99,7 +97,7 @@ func (k *Cache) newPages(c *machine.Ctx, wait bool) *machine.Page {
 }
 
 // deactivate is deactivate_slab: the CPU lets its slab go, and what is on its own
-// list goes back to the slab's. Interrupts off.
+// list goes back to the slab's. Holds the CPU.
 func (k *Cache) deactivate(c *machine.Ctx, s *cpuSlab) {
 	p := k.page(c, s.page.load(c))
 	p.Lock.Lock(c)
@@ -108,8 +106,8 @@ func (k *Cache) deactivate(c *machine.Ctx, s *cpuSlab) {
 		if moved == k.objects {
 			c.Die(fault.NoProgress, "cache %s: a CPU's freelist is longer than its slab", k.name)
 		}
-		next := c.LoadMemGuarded(objectLink, s.off, a+k.link)
-		c.StoreMemGuarded(objectLink, s.off, a+k.link, head)
+		next := c.LoadMemGuarded(objectLink, s.guard, a+k.link)
+		c.StoreMemGuarded(objectLink, s.guard, a+k.link, head)
 		head, a = a, next
 		inuse--
 	}
@@ -127,7 +125,7 @@ func (k *Cache) slowFree(c *machine.Ctx, p *machine.Page, a uint64) {
 		k.debugFree(c, p, a)
 		return
 	}
-	flags := c.IRQSave()
+	flags := k.exclusion.spins(c)
 	p.Lock.Lock(c)
 	full, last := isEnd(slabFreelist.Load(c, p)), slabInuse.Load(c, p) == 1
 	frozen := slabFrozen.Load(c, p) != 0
@@ -135,7 +133,7 @@ func (k *Cache) slowFree(c *machine.Ctx, p *machine.Page, a uint64) {
 	if !frozen && !store && (full || last) {
 		p.Lock.Unlock(c)
 		k.freeListed(c, p, a)
-		c.IRQRestore(flags)
+		k.exclusion.spun(c, flags)
 		return
 	}
 	k.link1(c, p, a)
@@ -144,15 +142,15 @@ func (k *Cache) slowFree(c *machine.Ctx, p *machine.Page, a uint64) {
 	}
 	free := uint64(k.objects) - slabInuse.Load(c, p)
 	p.Lock.Unlock(c)
-	c.IRQRestore(flags)
+	k.exclusion.spun(c, flags)
 	if store {
-		k.partial.push(c, k, p, gift{free: free, drain: true})
+		k.partial.push(c, k, gift{p, free})
 	}
 }
 
 // freeListed is slowFree where the slab may have to enter or leave the node's
 // list. What made it so may be over by the time the list lock is held.
-// Interrupts off.
+// Between spins and spun.
 func (k *Cache) freeListed(c *machine.Ctx, p *machine.Page, a uint64) {
 	n := &k.node
 	n.lock.Lock(c)

@@ -6,7 +6,7 @@ import "allocfuzz/impls/machine"
 // CPU already.
 type slowStart interface {
 	// fromCPU takes an object from the CPU's list or slab. A slab that has none is let
-	// go: then it returns 0. Interrupts off.
+	// go: then it returns 0. Holds the CPU.
 	fromCPU(c *machine.Ctx, k *Cache, s *cpuSlab) uint64
 }
 
@@ -34,7 +34,7 @@ func (overwriteList) fromCPU(c *machine.Ctx, k *Cache, s *cpuSlab) uint64 {
 }
 
 // takeList trusts nothing that the fast path saw, as slow paths have since 2011: it looks
-// at the CPU that it is on, with interrupts off, and takes the first object of a list
+// at the CPU that it is on, which it holds, and takes the first object of a list
 // that is not empty. Cause: as there. Effect: the four ways in are all right, at the
 // price of one more look.
 type takeList struct{}
@@ -42,7 +42,7 @@ type takeList struct{}
 func (takeList) fromCPU(c *machine.Ctx, k *Cache, s *cpuSlab) uint64 {
 	a := k.fast.first(c, s)
 	if !isEnd(a) {
-		k.fast.set(c, s, c.LoadMemGuarded(objectLink, s.off, a+k.link))
+		k.fast.set(c, s, c.LoadMemGuarded(objectLink, s.guard, a+k.link))
 		return a
 	}
 	return overwriteList{}.fromCPU(c, k, s)
