@@ -20,6 +20,10 @@ type bentPages struct {
 
 func (b *bentPages) Pages() impls.Pages { return bentCalls{b.Instance.Pages(), b} }
 
+func (b *bentPages) Offline(c *machine.Ctx, cpu int) error {
+	return b.Instance.(impls.Hotplugger).Offline(c, cpu)
+}
+
 func (b *bentPages) Snapshot(s *impls.Snapshot) bool {
 	ok := b.Instance.Snapshot(s)
 	if b.show != nil {
@@ -138,6 +142,10 @@ func TestPageRules(t *testing.T) {
 		{"not drained", fault.PagesLeaked,
 			"cpu0 a = pages 0\ncpu0 b = pages 0\ncpu0 pagesfree a\ncpu0 drain\n",
 			bentPages{drain: drainAtTheEnd}},
+		{"held out of use", fault.HeldOn, "machine cpus=2\ncpu0 offline cpu=1\n",
+			bentPages{show: func(s *impls.Snapshot) {
+				s.Pools[1].Pages = append(s.Pools[1].Pages, s.Blocks[0].Page)
+			}}},
 		{"not drained at the end", fault.PagesLeaked, freed,
 			bentPages{drain: func(*machine.Ctx) {}}},
 		{"refused block", fault.RefusedNoReason, "cpu0 a = pages 1\n", bentPages{alloc: refuse}},

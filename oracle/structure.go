@@ -35,7 +35,9 @@ func (r *Runner) between(c *machine.Ctx, ev *impls.Event) {
 	r.reused(ev)
 	shrunk := ev.Code == impls.OpShrink && ev.Outcome == impls.OK ||
 		ev.Code == impls.OpDestroy && ev.Outcome == impls.Refused
-	if r.rest > 0 && !shrunk {
+	released := ev.Outcome == impls.OK &&
+		(ev.Code == impls.OpFlush || ev.Code == impls.OpOffline) && r.p.Sequential()
+	if r.rest > 0 && !shrunk && !released {
 		r.rest--
 		return
 	}
@@ -51,6 +53,9 @@ func (r *Runner) between(c *machine.Ctx, ev *impls.Event) {
 	}
 	if shrunk && r.p.Sequential() {
 		r.shrunk(r.exec.Cache(int(ev.Cache)), ev)
+	}
+	if released {
+		r.released(ev)
 	}
 	objects := 0
 	for i := range r.snap.Slabs {
@@ -107,6 +112,34 @@ func (r *Runner) freePages() int {
 		return l.FreePages()
 	}
 	return 0
+}
+
+// released checks after a flush that no CPU has anything of the cache any more, and after
+// a CPU went out of use that it has nothing of any cache nor of the page layer, from the
+// snapshot taken since.
+func (r *Runner) released(ev *impls.Event) {
+	cpu, k := -1, impls.Cache(nil)
+	if ev.Code == impls.OpFlush {
+		k = r.exec.Cache(int(ev.Cache))
+	} else {
+		cpu = int(r.lines[int(ev.Op)-r.base].Op.Size)
+		pages.Released(&r.snap, cpu, r.broken)
+	}
+	for i := range r.snap.Slabs {
+		b := &r.snap.Slabs[i]
+		of := &r.snap.Caches[b.Cache]
+		if k != nil && of.Handle != k || r.shadowed && r.shadow.Odd(b.Page) {
+			continue
+		}
+		if cpu < 0 && len(b.CPUFree) > 0 {
+			r.broken(fault.HeldOn, "%d objects of the %s", len(b.CPUFree), name(b, of))
+		}
+		for _, p := range b.On {
+			if p.Kind != impls.OnList && (cpu < 0 || p.CPU == cpu) {
+				r.broken(fault.HeldOn, "%s, by CPU %d", name(b, of), p.CPU)
+			}
+		}
+	}
 }
 
 // structure looks at the subject at a quiet point and holds what it finds against

@@ -68,6 +68,17 @@ func resettle(b *impls.SlabState) {
 	}
 }
 
+// What the toy holds for CPUs at a flush and when CPU 1 goes out of use: nothing.
+const (
+	flushed  = "machine cpus=2\ncache c size=64\ncpu0 a = alloc c\ncpu0 flush c\n"
+	offlined = "machine cpus=2\ncache c size=64\ncpu0 a = alloc c\ncpu0 offline cpu=1 => ok\n"
+)
+
+// heldBy shows all slabs as those of a CPU.
+func heldBy(kind impls.PlaceKind, cpu int) toyBug {
+	return slabs(func(b *impls.SlabState) { b.On = []impls.Place{{Kind: kind, CPU: cpu}} })
+}
+
 // wrongList puts slabs of one fullness on a list.
 func wrongList(free int, l impls.ListKind) toyBug {
 	return slabs(func(b *impls.SlabState) {
@@ -229,6 +240,13 @@ var structureRules = []rule{
 	{title: fault.FreeSlabKept, how: "destroy", text: "cache c size=64\ncpu0 a = alloc c\n" +
 		"cpu0 b = alloc c\ncpu0 d = alloc c\ncpu0 e = alloc c\ncpu0 f = alloc c\n" +
 		"cpu0 free c f\ncpu0 destroy c\n", bug: toyBug{hoards: true}},
+	{title: fault.HeldOn, how: "CPU's slab", text: flushed, bug: heldBy(impls.OnCPU, 0)},
+	{title: fault.HeldOn, how: "store of another CPU", text: flushed,
+		bug: heldBy(impls.OnCPUPartial, 1)},
+	{title: fault.HeldOn, how: "objects", text: flushed, bug: slabs(
+		func(b *impls.SlabState) { b.CPUFree, b.Free = b.Free[2:], b.Free[:2]; b.Inuse++ })},
+	{title: fault.HeldOn, how: "offline", text: offlined,
+		bug: heldBy(impls.OnCPUPartial, 1)},
 	{title: fault.PagesLeaked, how: "slab outlives its cache", text: twoObjects, bug: toyBug{
 		show: func(t *toy, s *impls.Snapshot) {
 			if t.caches[0].dead {

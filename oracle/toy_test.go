@@ -49,6 +49,7 @@ type toyBug struct {
 const toyCaps = impls.CapObjects | impls.CapSizes | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink | impls.CapDestroy |
 	impls.CapReuseLIFO | impls.CapDrain | impls.CapPages | impls.CapIRQ | impls.CapSMP |
+	impls.CapFlush | impls.CapOffline |
 	impls.CapCtor
 
 // toySubject is a variant with one bug.
@@ -325,6 +326,16 @@ func (k *toyCache) Destroy(c *machine.Ctx) error {
 		return impls.ErrBusy
 	}
 	k.dead, k.pages, k.list = true, nil, nil
+	return nil
+}
+
+func (k *toyCache) Flush(c *machine.Ctx) { k.t.enter(c) }
+
+func (t *toy) Offline(c *machine.Ctx, cpu int) error {
+	t.enter(c)
+	if cpu == c.CPUID() {
+		return impls.ErrInvalid
+	}
 	return nil
 }
 

@@ -67,6 +67,7 @@ const (
 	PoolLimit      Title = "pool limit broken"
 	OffSlabLimit   Title = "off-slab limit broken"
 	FreeSlabKept   Title = "free slab kept by shrink"
+	HeldOn         Title = "held after flush"
 	WrongLayout    Title = "wrong layout"
 	OutOfTurn      Title = "quarantine left out of turn"
 )
@@ -159,6 +160,8 @@ var table = []Entry{
 	{OffSlabLimit, Structure,
 		"a slab keeps more objects off the slab than its management can describe"},
 	{FreeSlabKept, Structure, "a slab with no object in use is there after shrink or destroy"},
+	{HeldOn, Structure,
+		"a CPU still has a slab, objects or pages that a flush or its going out of use gives back"},
 	{WrongLayout, Structure,
 		"what lies around the objects of a cache is not where its debug flags put it"},
 	{OutOfTurn, Structure,

@@ -130,6 +130,13 @@ func Drained(s *impls.Snapshot, raise Raise) {
 	}
 }
 
+// Released looks for pages of a CPU that is out of use.
+func Released(s *impls.Snapshot, cpu int, raise Raise) {
+	if p := PoolOf(s, cpu); p != nil && len(p.Pages) > 0 {
+		raise(fault.HeldOn, "%d pages are in the pool of CPU %d", len(p.Pages), cpu)
+	}
+}
+
 // Next says whether a page that a CPU just gave back is what its next request for one page
 // gets: it went to the pool, and that need not keep it.
 func Next(s *impls.Snapshot, cpu, page int) bool {

@@ -132,6 +132,19 @@ func TestDrained(t *testing.T) {
 	}
 }
 
+// TestReleased: no page stays in the pool of the CPU that is out of use.
+func TestReleased(t *testing.T) {
+	s := &impls.Snapshot{Pools: []impls.Pool{{CPU: 0, Pages: []int{3}}, {CPU: 1}}}
+	var got raised
+	pages.Released(s, 1, got.raise)
+	if pages.Released(s, 2, got.raise); got != nil {
+		t.Errorf("raised %q", got)
+	}
+	if pages.Released(s, 0, got.raise); !slices.Equal(got, raised{fault.HeldOn}) {
+		t.Errorf("raised %q", got)
+	}
+}
+
 // TestNext: the pool of the CPU itself must have the page, and more than it keeps.
 func TestNext(t *testing.T) {
 	s := &impls.Snapshot{Pools: []impls.Pool{{CPU: 0, Pages: []int{4, 2}, Keep: 1},
