@@ -47,13 +47,14 @@ const (
 	CapTune                       // the bounds of per-CPU arrays can be changed
 	CapReap                       // memory pressure takes empty slabs
 	CapRCU                        // caches whose pages outlast read sections
+	CapFailSlab                   // a single object of an operation can be refused on purpose
 	nCaps        = iota
 )
 
 var capNames = [nCaps]string{"objects", "sizes", "pages", "zero", "align", "zero-align",
 	"realloc", "usable",
 	"freesized", "bulk", "ctor", "shrink", "destroy", "drain", "debug", "irq", "smp", "reuse-lifo",
-	"flush", "offline", "tune", "reap", "rcu"}
+	"flush", "offline", "tune", "reap", "rcu", "failslab"}
 
 // Names lists the capabilities in order.
 func (c Caps) Names() []string {
@@ -148,6 +149,18 @@ type Cache interface {
 	Size() uint64
 	// Align is what the address of every object is a multiple of.
 	Align() uint64
+}
+
+// A BulkCache is a cache that takes several objects at once (CapBulk). With none it does
+// nothing.
+type BulkCache interface {
+	Cache
+	// AllocBulk fills into with objects, or says false: then it has given back what it
+	// had got, and what into holds means nothing.
+	AllocBulk(c *machine.Ctx, f AllocFlags, into []Addr) bool
+	// FreeBulk takes back live objects of this cache, each given once, in whatever order
+	// suits it. It may exchange the elements of objects.
+	FreeBulk(c *machine.Ctx, objects []Addr)
 }
 
 // A Debugger is a cache that can be debugged (CapDebug). Without debug flags its

@@ -58,12 +58,14 @@ func (c Code) String() string { return codeNames[c] }
 
 // An Op is one operation of a batch: a compiled line.
 type Op struct {
-	Code   Code
-	Flags  AllocFlags
-	Fail   uint16 // its n-th page request fails, 0 none
-	Cache  int32  // slot of the cache, -1 when the operation is by size
-	Slot   int32  // slot of its operand, -1
-	Result int32  // slot that it binds, -1
+	Code       Code
+	Flags      AllocFlags
+	Fail       uint16  // its n-th page request fails, 0 none
+	FailObject uint16  // the n-th object that it asks for is refused, 0 none
+	Cache      int32   // slot of the cache, -1 when the operation is by size
+	Slot       int32   // slot of its operand, -1
+	Result     int32   // slot that it binds, -1
+	Slots      []int32 // bulk: slots that it binds, or gives back
 	// Size is a number of bytes; calloc: of one; pages: order; freeinside, flip: offset;
 	// offline: CPU; tune: limit.
 	Size uint64
@@ -109,7 +111,8 @@ func (o Outcome) String() string { return outcomeNames[o] }
 
 // An Event is one operation as it happened: an entry of a transcript. Allocations
 // are written down when they end, frees when they begin, since between the two
-// the address belongs to the program.
+// the address belongs to the program. A bulk operation has an event for each of its
+// slots, in order: an allocation or a free like any other, but for Part.
 type Event struct {
 	Op      int32 // index in the batch or compiled program
 	Code    Code
@@ -117,6 +120,7 @@ type Event struct {
 	Ctx     uint8 // number of the context
 	CPU     uint8
 	Region  debugcheck.Region    // flip: of what
+	Part    uint16               // bulk: which of its slots, from 1
 	Irq     bool                 // in a handler
 	Legit   bool                 // NoMem: the page layer refused during the operation
 	Ctor    bool                 // alloc: Bad is about the state that a constructor made
@@ -133,6 +137,20 @@ type Event struct {
 	Seq     uint64               // place in the order of the run, from 1
 	Mask    uint64               // flip: the bits inverted, of the bytes from Addr or of a field
 	Reports []*debugcheck.Report // of the debug checks, in order
+}
+
+// Bulk says whether c is about several objects at once.
+func (c Code) Bulk() bool { return c == OpAllocBulk || c == OpFreeBulk }
+
+// Each is what an operation is for a single object: the code of its events.
+func (c Code) Each() Code {
+	switch c {
+	case OpAllocBulk:
+		return OpAlloc
+	case OpFreeBulk:
+		return OpFree
+	}
+	return c
 }
 
 // Misuses says whether c does what a program must not do.

@@ -1,6 +1,7 @@
 package oracle_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -58,7 +59,7 @@ cpu0 validate d
 	}
 	for i, w := range want {
 		l := &c.Lines[i+1]
-		if l.Op != w || l.Foreign {
+		if !reflect.DeepEqual(l.Op, w) || l.Foreign {
 			t.Errorf("%s: %+v (foreign %v), want %+v", prog.AppendLine(nil, l.Src), l.Op,
 				l.Foreign, w)
 		}

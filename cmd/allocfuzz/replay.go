@@ -29,7 +29,8 @@ func (a *app) replayCommand() *cobra.Command {
 			"tell what was found: a table of subjects for each file, then a report for each\n" +
 			"finding. Subjects that are equal by design are also held against each other, more\n" +
 			"closely than by outcomes. The exit status is 1 when anything was found, expected\n" +
-			"or not, and when a bug that a schedule block expects did not occur on its subject.\n\n" +
+			"or not, and when a bug that a schedule block expects did not occur on its\n" +
+			"subject.\n\n" +
 			"The table counts operations over all runs of the file. Unsupported is the share\n" +
 			"that the subject cannot do; repaired are departures, of a schedule made for any\n" +
 			"subject or another, that did not apply. Reports are those of the debug checks of\n" +

@@ -84,7 +84,8 @@
 //	tune c batch=2 limit=4   reap           rculock                rcuunlock
 //
 // With a cache in front free gives an object back, without one an allocation by size; the misuse
-// verbs do the same. fail=n on a line that allocates makes its n-th request for pages fail.
+// verbs do the same. fail=n on a line that allocates makes its n-th request for pages fail, and
+// failobj=n the n-th object that it asks for: before the allocator has looked for one.
 //
 // A name is one slot: it means whatever was bound to it last. It may be used below a line of the
 // same context that binds it, or anywhere when another context binds it (the user waits). A name

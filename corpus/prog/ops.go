@@ -124,7 +124,7 @@ const (
 	MaxAlign  = 1 << 30 // alignment in bytes
 	MaxRepeat = 1 << 24 // rounds of one repeat
 	MaxBulk   = 4096    // names in a bulk operation
-	MaxFail   = 1 << 20 // number of a page request in one line
+	MaxFail   = 1 << 20 // number of a page request, or of an object, in one line
 	MaxNest   = 2       // repeats around a line
 	MaxTasks  = 63      // tasks with lines; with preempt=rt handlers count too
 	MaxN      = 1 << 30 // attempts, deliveries and iterations in an anchor
@@ -167,6 +167,7 @@ var SpecKeys = []KeyArg{
 
 var (
 	failKey  = KeyArg{Name: "fail", Min: 1, Max: MaxFail}
+	objKey   = KeyArg{Name: "failobj", Min: 1, Max: MaxFail}
 	flagsKey = KeyArg{Name: "flags", Words: AllocFlags}
 
 	tuneKeys = []KeyArg{
@@ -174,9 +175,11 @@ var (
 		{Name: "limit", Max: 1 << 20, Need: true},
 	}
 
-	failKeys  = []KeyArg{failKey}
-	allocKeys = []KeyArg{failKey, flagsKey}
-	flipKeys  = []KeyArg{
+	failKeys   = []KeyArg{failKey}
+	pageKeys   = []KeyArg{failKey, flagsKey}
+	allocKeys  = []KeyArg{failKey, objKey, flagsKey}
+	callocKeys = []KeyArg{failKey, objKey}
+	flipKeys   = []KeyArg{
 		{Name: "bits", Min: 1, Max: 1<<64 - 1},
 		{Name: "byte", Max: MaxSize},
 	}
@@ -206,7 +209,7 @@ var Ops = [...]Op{
 
 	Malloc: {Name: "malloc", Class: ClassSize, Results: 1, Nums: sizeArgs, Keys: allocKeys,
 		Doc: "allocates by size in bytes"},
-	Calloc: {Name: "calloc", Class: ClassSize, Results: 1, Keys: failKeys,
+	Calloc: {Name: "calloc", Class: ClassSize, Results: 1, Keys: callocKeys,
 		Nums: []NumArg{{Name: "count", Max: MaxSize}, sizeArg},
 		Doc:  "allocates count times size bytes, all zero"},
 	Realloc: {Name: "realloc", Class: ClassSize, Results: 1, Slots: 1, Nums: sizeArgs,
@@ -222,7 +225,7 @@ var Ops = [...]Op{
 	FreeSized: {Name: "freesized", Class: ClassFree, Slots: 1, Nums: sizeArgs,
 		Doc: "gives an allocation back and states its size"},
 
-	Pages: {Name: "pages", Class: ClassPage, Results: 1, Keys: allocKeys,
+	Pages: {Name: "pages", Class: ClassPage, Results: 1, Keys: pageKeys,
 		Nums: []NumArg{{Name: "order", Max: MaxOrder}},
 		Doc:  "takes 2 to the power of order pages in one piece"},
 	PagesFree: {Name: "pagesfree", Class: ClassFree, Slots: 1,

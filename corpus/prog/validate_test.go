@@ -60,12 +60,12 @@ var spoils = []struct {
 	{"shrink: has a body", func(p *Program) { p.Lines[1].Count = 2 }},
 	{"alloc: \"A\" is not a name", func(p *Program) { line(p, Alloc).Results[0] = "A" }},
 	{"alloc: fail: wrong type", func(p *Program) { line(p, Alloc).KV[0].IsNum = false }},
-	{"alloc: fail after flags", func(p *Program) {
+	{"alloc: fail after failobj", func(p *Program) {
 		kv := line(p, Alloc).KV
 		kv[0], kv[1] = kv[1], kv[0]
 	}},
-	{"alloc: flags: unknown word", func(p *Program) { line(p, Alloc).KV[1].Word = "zero,x" }},
-	{"alloc: flags: unknown word \"\"", func(p *Program) { line(p, Alloc).KV[1].Word = "" }},
+	{"alloc: flags: unknown word", func(p *Program) { line(p, Alloc).KV[2].Word = "zero,x" }},
+	{"alloc: flags: unknown word \"\"", func(p *Program) { line(p, Alloc).KV[2].Word = "" }},
 	{"offline: no cpu", func(p *Program) { line(p, Offline).KV = nil }},
 	{"offline: cpu=2", func(p *Program) { line(p, Offline).KV[0].Num = 2 }},
 	{"overrun: bytes: 0", func(p *Program) { line(p, Overrun).Nums[0] = 0 }},

@@ -26,7 +26,8 @@ const noMemalign = 1 << 62
 var all = []machine.Preempt{machine.PreemptNone, machine.PreemptFull, machine.PreemptRT}
 
 const (
-	wrapCaps    = impls.CapObjects | impls.CapSizes | impls.CapDestroy | impls.CapCtor
+	wrapCaps = impls.CapObjects | impls.CapSizes | impls.CapDestroy | impls.CapCtor |
+		impls.CapBulk
 	moderncCaps = wrapCaps | impls.CapZero | impls.CapRealloc | impls.CapUsable
 	wasmCaps    = wrapCaps | impls.CapAlign | impls.CapRealloc
 )

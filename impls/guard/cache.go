@@ -22,7 +22,10 @@ type cache struct {
 	live   int    // objects that are out
 }
 
-var _ impls.Debugger = (*cache)(nil)
+var (
+	_ impls.Debugger  = (*cache)(nil)
+	_ impls.BulkCache = (*cache)(nil)
+)
 
 // newCache makes a cache of objects at multiples of align.
 func (g *Allocator) newCache(spec debugcheck.Spec, align uint64) (*cache, error) {
@@ -97,6 +100,14 @@ func (k *cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr { return k.
 // Free takes an object back. One of another cache is reported and goes back to its
 // own.
 func (k *cache) Free(c *machine.Ctx, a impls.Addr) { k.g.free(c, a, k) }
+
+// AllocBulk takes several objects, or none.
+func (k *cache) AllocBulk(c *machine.Ctx, f impls.AllocFlags, into []impls.Addr) bool {
+	return impls.AllocEach(c, k, f, into)
+}
+
+// FreeBulk takes several objects back.
+func (k *cache) FreeBulk(c *machine.Ctx, objects []impls.Addr) { impls.FreeEach(c, k, objects) }
 
 // Shrink gives back what is in quarantine and returns the number of objects.
 func (k *cache) Shrink(c *machine.Ctx) int { return k.g.release(c, k) }

@@ -164,7 +164,7 @@ func TestOf(t *testing.T) {
 	w := Of(v, Options{})
 	const want = impls.CapObjects | impls.CapSizes | impls.CapZero | impls.CapAlign |
 		impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapDestroy |
-		impls.CapDebug | impls.CapCtor
+		impls.CapDebug | impls.CapCtor | impls.CapBulk
 	if w.Name != "go-wasm2go-tlsf-guarded" || v.Name != "go-wasm2go-tlsf" || w.Caps != want ||
 		w.Rules != debugcheck.Guard || w.Profile.MinAlign != v.Profile.MinAlign {
 		t.Errorf("%s: %v, %s, %+v", w.Name, w.Caps.Names(), w.Rules, w.Profile)

@@ -47,6 +47,8 @@ func (o *adapter) NewCache(_ *machine.Ctx, spec impls.CacheSpec) (impls.Cache, e
 	return s, nil
 }
 
+var _ impls.BulkCache = (*sized)(nil)
+
 // sized is an object cache of an allocator.
 type sized struct {
 	*adapter
@@ -81,6 +83,14 @@ func (s *sized) Free(c *machine.Ctx, p impls.Addr) {
 	s.a.Free(c, p)
 	s.live.Add(c, ^uint64(0))
 }
+
+// AllocBulk asks for several objects, or has none.
+func (s *sized) AllocBulk(c *machine.Ctx, f impls.AllocFlags, into []impls.Addr) bool {
+	return impls.AllocEach(c, s, f, into)
+}
+
+// FreeBulk gives several objects back.
+func (s *sized) FreeBulk(c *machine.Ctx, objects []impls.Addr) { impls.FreeEach(c, s, objects) }
 
 // Shrink has nothing to give back: which memory is whose is the allocator's.
 func (s *sized) Shrink(*machine.Ctx) int { return 0 }

@@ -56,6 +56,8 @@ type frame struct {
 	irqs         int
 	pageRequests int
 	failAt       int
+	objects      int // asked for
+	failObject   int
 	refused      int
 	injected     int  // of those refused
 	reserves     bool // the page request in progress may use reserves
@@ -77,6 +79,7 @@ type attempt struct {
 func (f *frame) begin(pos int) {
 	f.pos, f.steps, f.limit, f.iter = pos, 0, StepsMax, [2]int32{}
 	f.irqs, f.pageRequests, f.failAt, f.refused, f.injected = 0, 0, 0, 0, 0
+	f.objects, f.failObject = 0, 0
 	f.notes = f.notes[:0]
 	f.epoch++
 	if f.epoch == 0 { // counts of 2 to the power of 32 lines ago would look current
@@ -215,8 +218,8 @@ func (c *Ctx) Note(v any) { c.f.notes = append(c.f.notes, v) }
 // operation of the frame begins.
 func (c *Ctx) Notes() []any { return c.f.notes }
 
-// Injected is the number of page requests of the current operation that failed because
-// a failure was injected: the page layer was not asked.
+// Injected is the number of page requests, and of objects, that the current operation was
+// refused because a failure was injected: nobody who could have had them was asked.
 func (c *Ctx) Injected() int { return c.f.injected }
 
 // MayUseReserves says whether the page request in progress may take the pages that are
@@ -230,6 +233,23 @@ func (c *Ctx) PageRequests() int { return c.f.pageRequests }
 // FailPage makes the n-th page request of the current operation fail, counted
 // from its beginning; 0 none.
 func (c *Ctx) FailPage(n int) { c.f.failAt = n }
+
+// FailObject makes ShouldFail say so of the n-th object that the current operation asks
+// for, counted from its beginning; 0 none.
+func (c *Ctx) FailObject(n int) { c.f.failObject = n }
+
+// ShouldFail is should_failslab: an allocator asks it for each object before it does
+// anything else, and has no memory when the answer is true. It counts as a refusal.
+func (c *Ctx) ShouldFail() bool {
+	f := c.f
+	f.objects++
+	if f.objects != f.failObject {
+		return false
+	}
+	f.refused++
+	f.injected++
+	return true
+}
 
 // Progress starts the step limit of the operation afresh. An operation that goes
 // over everything a program has made, such as a drain of all caches, calls it for

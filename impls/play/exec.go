@@ -211,6 +211,13 @@ func (e *Exec) Ready(op *impls.Op) bool {
 	if i := op.Slot; i >= 0 && int(i) < len(e.slots) && e.slots[i].State == Unbound {
 		return false
 	}
+	if op.Code == impls.OpFreeBulk {
+		for _, i := range op.Slots {
+			if i >= 0 && int(i) < len(e.slots) && e.slots[i].State == Unbound {
+				return false
+			}
+		}
+	}
 	i := op.Cache
 	return op.Code == impls.OpCreate || i < 0 || int(i) >= len(e.caches) ||
 		e.caches[i].state != Unbound

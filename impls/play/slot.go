@@ -118,10 +118,16 @@ func (e *Exec) restore(c *machine.Ctx, i int32, held *Slot) {
 
 // gaveBack notes that the allocator has back what st claimed from its slot.
 func (e *Exec) gaveBack(c *machine.Ctx, st *Step) {
-	s := &e.slots[st.op.Slot]
+	e.returned(c, st.op.Slot, &st.held, st.class)
+}
+
+// returned notes that the allocator has back what was claimed as held from slot i; class
+// is the cache that it went to by size.
+func (e *Exec) returned(c *machine.Ctx, i int32, held *Slot, class impls.Cache) {
+	s := &e.slots[i]
 	e.lock(c, &s.word)
-	if s.State == Void && s.gen == st.held.gen {
-		s.given, s.held, s.class = true, false, st.class
+	if s.State == Void && s.gen == held.gen {
+		s.given, s.held, s.class = true, false, class
 	}
 	e.unlock(c, &s.word)
 }

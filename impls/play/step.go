@@ -82,8 +82,9 @@ func (e *Exec) Begin(c *machine.Ctx, op *impls.Op, ev *impls.Event, s *Step) boo
 	default:
 		more = e.beginMisuse(c, s)
 	}
-	if more && op.Fail != 0 {
+	if more && op.Fail|op.FailObject != 0 {
 		c.FailPage(int(op.Fail))
+		c.FailObject(int(op.FailObject))
 	}
 	return more
 }
@@ -122,7 +123,7 @@ func (e *Exec) pass(c *machine.Ctx, s *Step, why impls.Outcome) bool {
 func (e *Exec) beginAlloc(c *machine.Ctx, s *Step) bool {
 	op, ev := s.op, s.ev
 	ev.Slot = op.Result
-	if !e.useObjects() || op.Flags&impls.FlagZero != 0 && !e.caps.Has(impls.CapZero) {
+	if !e.useObjects() || !e.fits(op) {
 		return e.pass(c, s, impls.Unsupported)
 	}
 	s.cache = e.enter(c, op.Cache)
@@ -143,7 +144,7 @@ func (e *Exec) beginSize(c *machine.Ctx, s *Step) bool {
 	op, ev := s.op, s.ev
 	ev.Slot, ev.Cache = op.Result, -1
 	s.size = op.Size
-	able := e.useSizes()
+	able := e.useSizes() && (op.FailObject == 0 || e.caps.Has(impls.CapFailSlab))
 	fits := true
 	switch op.Code {
 	case impls.OpMalloc:
@@ -220,7 +221,7 @@ func (e *Exec) beginSized(c *machine.Ctx, s *Step) bool {
 	} else {
 		ev.Slot = op.Result
 	}
-	if !e.caps.Has(need) || !e.useSizes() || op.Flags&impls.FlagZero != 0 {
+	if !e.caps.Has(need) || !e.useSizes() || op.Flags&impls.FlagZero != 0 || !e.fits(op) {
 		return e.pass(c, s, impls.Unsupported)
 	}
 	if !e.claim(c, op.Slot, fromSizes, &s.held, true) {
@@ -323,8 +324,9 @@ func (e *Exec) Call(c *machine.Ctx, s *Step) {
 // Usable.
 func (e *Exec) End(c *machine.Ctx, s *Step) {
 	op, ev := s.op, s.ev
-	if op.Fail != 0 {
+	if op.Fail|op.FailObject != 0 {
 		c.FailPage(0)
+		c.FailObject(0)
 	}
 	if len(c.Notes()) > s.noted {
 		s.Collect(c)

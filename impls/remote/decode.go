@@ -13,16 +13,18 @@ import (
 const (
 	textMax    = 1 << 12 // bytes of a string
 	flagsMax   = 64      // flags of a cache
-	extraMax   = 256     // slots more than operations
+	extraMax   = 256     // slots more than operations name
+	bulkMax    = 1 << 12 // slots of a bulk operation
 	reportsMax = 1 << 10 // reports of an event
 	fixesMax   = 64      // repairs of a report
 )
 
 // The shortest encodings, which bound a count by the bytes that are there.
 const (
-	opBytes     = 11
+	opBytes     = 13
+	slotBytes   = 1
 	specBytes   = 11
-	eventBytes  = 20
+	eventBytes  = 21
 	reportBytes = 13
 )
 
@@ -145,17 +147,19 @@ func decodeBatch(src []byte, base int64) (*impls.Batch, error) {
 	at := r.pos
 	b.Slots = int(r.uint("slots", math.MaxInt32))
 	n := r.count("operations", opBytes)
-	if b.Slots > n+extraMax {
-		r.fail(at, "%d slots: expected at most %d with %d operations", b.Slots, n+extraMax, n)
-	}
 	if r.err == nil && n > 0 {
 		b.Ops = make([]impls.Op, n)
 	}
+	named := n
 	for i := range b.Ops {
 		if r.err != nil {
 			break
 		}
 		r.op(&b.Ops[i], b)
+		named += len(b.Ops[i].Slots)
+	}
+	if b.Slots > named+extraMax {
+		r.fail(at, "%d slots: expected at most %d with %d operations", b.Slots, named+extraMax, n)
 	}
 	if err := r.end(); err != nil {
 		return nil, err
@@ -186,6 +190,7 @@ func (r *reader) op(op *impls.Op, b *impls.Batch) {
 	op.Flags = impls.AllocFlags(r.u8("flags", math.MaxUint8))
 	op.Region = r.region()
 	op.Fail = uint16(r.uint("fail", math.MaxUint16))
+	op.FailObject = uint16(r.uint("object that fails", math.MaxUint16))
 	op.Size = r.uint("size", math.MaxUint64)
 	op.Arg = r.uint("argument", math.MaxUint64)
 	op.Pattern = impls.Pattern(r.uint("pattern", math.MaxUint32))
@@ -197,9 +202,30 @@ func (r *reader) op(op *impls.Op, b *impls.Batch) {
 		slots = caches
 	}
 	op.Result = int32(r.int("result", -1, slots))
+	r.slots(op, slots)
 	if r.u8("spec", 1) == 1 {
 		op.Spec = &impls.CacheSpec{}
 		r.spec(op.Spec)
+	}
+}
+
+// slots reads what a bulk operation binds or gives back, which other operations have none
+// of.
+func (r *reader) slots(op *impls.Op, most int64) {
+	at := r.pos
+	n := r.count("slots of an operation", slotBytes)
+	switch {
+	case r.err != nil:
+		return
+	case op.Code.Bulk() != (n > 0) || n > bulkMax:
+		r.fail(at, "%d slots of an operation %s: expected 1 to %d for a bulk operation, none for "+
+			"others", n, op.Code, bulkMax)
+		return
+	case n > 0:
+		op.Slots = make([]int32, n)
+	}
+	for i := range op.Slots {
+		op.Slots[i] = int32(r.int("slot of a bulk operation", 0, most))
 	}
 }
 
@@ -253,6 +279,7 @@ func (r *reader) event(ev *impls.Event) {
 	ev.Cache = int32(r.int("cache", -1, math.MaxInt32))
 	ev.Slot = int32(r.int("slot", -1, math.MaxInt32))
 	ev.Bad = r.int("wrong byte", -1, math.MaxInt64)
+	ev.Part = uint16(r.uint("part of a bulk operation", bulkMax))
 	ev.Fresh = impls.Pattern(r.uint("pattern", math.MaxUint32))
 	ev.Want = impls.Pattern(r.uint("pattern expected", math.MaxUint32))
 	for _, v := range [...]*uint64{&ev.Align, &ev.Addr, &ev.Old, &ev.Size, &ev.Usable, &ev.Seq,

@@ -114,8 +114,12 @@ func died(b *impls.Batch, t *impls.Transcript) {
 		return
 	}
 	op := &b.Ops[t.Last]
-	t.Events = append(t.Events, impls.Event{Op: t.Last, Code: op.Code, Outcome: impls.Died,
-		Cache: op.Cache, Slot: op.Slot, Bad: -1, Size: op.Size, Seq: uint64(t.Last) + 1})
+	ev := impls.Event{Op: t.Last, Code: op.Code.Each(), Outcome: impls.Died,
+		Cache: op.Cache, Slot: op.Slot, Bad: -1, Size: op.Size, Seq: uint64(t.Last) + 1}
+	if len(op.Slots) > 0 {
+		ev.Part, ev.Slot = 1, op.Slots[0]
+	}
+	t.Events = append(t.Events, ev)
 }
 
 // A refusal is what a subject that does not play a batch says.
@@ -156,32 +160,62 @@ func (p *Player) events(r *reader, b *impls.Batch, t *impls.Transcript) {
 		at := r.pos
 		var ev impls.Event
 		r.event(&ev)
-		next := int32(0)
-		var last *impls.Event
-		if n := len(t.Events); n > 0 {
-			last = &t.Events[n-1]
-			next = last.Op + 1
+		if r.err != nil {
+			return
 		}
-		switch {
-		case r.err != nil:
-			return
-		case last != nil && reported(last, &ev):
-			last.Outcome, last.Reports = ev.Outcome, ev.Reports
+		if again := reported(t.Events, &ev); again != nil {
+			again.Outcome, again.Reports = ev.Outcome, ev.Reports
 			continue
-		case ev.Op < next || int(ev.Op) >= len(b.Ops):
-			r.fail(at, "event of operation %d: expected %d to %d", ev.Op, next, len(b.Ops)-1)
-			return
-		case ev.Code != b.Ops[ev.Op].Code:
-			r.fail(at, "event of operation %d is %s: expected %s", ev.Op, ev.Code,
-				b.Ops[ev.Op].Code)
+		}
+		if why := misplaced(b, t.Events, &ev); why != "" {
+			r.fail(at, "%s", why)
 			return
 		}
 		t.Events = append(t.Events, ev)
 	}
 }
 
-// reported says whether ev is last, the event of a free, once more with its reports.
-func reported(last, ev *impls.Event) bool {
-	return ev.Op == last.Op && ev.Code == last.Code && play.Frees(ev.Code) &&
-		len(last.Reports) == 0 && len(ev.Reports) > 0
+// misplaced says why ev cannot come behind the events before it; "" when it can. The events
+// of a bulk operation come one after the other.
+func misplaced(b *impls.Batch, before []impls.Event, ev *impls.Event) string {
+	next, most, part := int32(0), int32(len(b.Ops))-1, uint16(1)
+	if n := len(before); n > 0 {
+		last := &before[n-1]
+		next = last.Op + 1
+		if int(last.Part) < len(b.Ops[last.Op].Slots) {
+			next, most, part = last.Op, last.Op, last.Part+1
+		}
+	}
+	if ev.Op < next || ev.Op > most {
+		return fmt.Sprintf("event of operation %d: expected %d to %d", ev.Op, next, most)
+	}
+	op := &b.Ops[ev.Op]
+	if ev.Code != op.Code.Each() {
+		return fmt.Sprintf("event of operation %d is %s: expected %s", ev.Op, ev.Code,
+			op.Code.Each())
+	}
+	if !op.Code.Bulk() {
+		part = 0
+	}
+	if ev.Part != part {
+		return fmt.Sprintf("event of operation %d is part %d: expected %d", ev.Op, ev.Part, part)
+	}
+	return ""
+}
+
+// reported finds the event of a free that ev is once more with its reports; nil when it is
+// none.
+func reported(before []impls.Event, ev *impls.Event) *impls.Event {
+	if !play.Frees(ev.Code) || len(ev.Reports) == 0 {
+		return nil
+	}
+	for i := len(before) - 1; i >= 0 && before[i].Op == ev.Op; i-- {
+		if was := &before[i]; was.Code == ev.Code && was.Part == ev.Part {
+			if len(was.Reports) > 0 {
+				return nil
+			}
+			return was
+		}
+	}
+	return nil
 }

@@ -23,7 +23,8 @@ func batch(n int) *impls.Batch {
 	codes := []impls.Code{impls.OpMalloc, impls.OpAlloc, impls.OpCalloc, impls.OpFree,
 		impls.OpRealloc, impls.OpMemalign, impls.OpUsable, impls.OpFreeSized, impls.OpPages,
 		impls.OpFree, impls.OpCreate, impls.OpDestroy, impls.OpShrink, impls.OpDrain,
-		impls.OpFill, impls.OpVerify, impls.OpMalloc, impls.OpPagesFree}
+		impls.OpFill, impls.OpVerify, impls.OpMalloc, impls.OpPagesFree, impls.OpAllocBulk,
+		impls.OpFreeBulk}
 	spec := impls.NewSpec("c", 40)
 	spec.Flags = []string{"poison"}
 	plain := impls.NewSpec("plain", 24)
@@ -40,9 +41,22 @@ func batch(n int) *impls.Batch {
 		if op.Code == impls.OpCreate {
 			op.Spec, op.Result = &plain, int32(r>>12%3)
 		}
+		if op.Code.Bulk() {
+			op.Slot, op.Result = -1, -1
+			op.Slots = []int32{slot, (slot + 5) % 16, (slot + 6) % 16}[:1+r>>40%3]
+		}
 		b.Ops = append(b.Ops, op)
 	}
 	return b
+}
+
+// eventsOf is the number of events of a batch.
+func eventsOf(b *impls.Batch) int {
+	n := 0
+	for i := range b.Ops {
+		n += max(1, len(b.Ops[i].Slots))
+	}
+	return n
 }
 
 // direct plays b in this process.
@@ -64,6 +78,12 @@ func direct(t *testing.T, v *impls.Variant, b *impls.Batch) *impls.Transcript {
 	tr := &impls.Transcript{Last: -1}
 	for i := range b.Ops {
 		ev := impls.Event{Op: int32(i), Seq: uint64(i) + 1}
+		if b.Ops[i].Code.Bulk() {
+			var many play.BulkStep
+			e.DoBulk(c, &b.Ops[i], &ev, &many)
+			tr.Events = append(tr.Events, many.Events...)
+			continue
+		}
 		e.Do(c, &b.Ops[i], &ev)
 		tr.Events = append(tr.Events, ev)
 	}
@@ -111,7 +131,7 @@ func TestRemoteAsDirect(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(got.Events) != n {
+			if len(got.Events) != eventsOf(b) {
 				t.Errorf("%d events of %d operations", len(got.Events), n)
 			}
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -318,7 +338,7 @@ func TestServeGarbage(t *testing.T) {
 	here, there := net.Pipe()
 	done := make(chan error, 1)
 	go func() { done <- Serve(there, variant(t, "go-wasm2go-tlsf")); there.Close() }()
-	bad := frameOf('B', 0, 0, 0, 0, 1, 99, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0)
+	bad := frameOf('B', 0, 0, 0, 0, 1, 99, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0)
 	if _, err := here.Write(bad); err != nil {
 		t.Fatal(err)
 	}
@@ -431,11 +451,11 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if int(tr.Last) >= len(b.Ops) || len(tr.Events) > len(b.Ops) {
+		if int(tr.Last) >= len(b.Ops) || len(tr.Events) > eventsOf(b) {
 			t.Errorf("last %d, %d events of %d operations", tr.Last, len(tr.Events), len(b.Ops))
 		}
 		for i := range tr.Events {
-			if tr.Events[i].Code != b.Ops[tr.Events[i].Op].Code {
+			if tr.Events[i].Code != b.Ops[tr.Events[i].Op].Code.Each() {
 				t.Errorf("event %d is not of its operation", i)
 			}
 		}

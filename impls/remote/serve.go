@@ -52,6 +52,7 @@ type server struct {
 	m     *machine.Machine
 	c     *machine.Ctx
 	exec  play.Exec
+	bulk  play.BulkStep
 	frame []byte // being written
 	body  []byte // events since the last frame
 	n     int    // how many
@@ -119,6 +120,9 @@ func (s *server) play(b *impls.Batch) error {
 func (s *server) one(b *impls.Batch, i int) error {
 	op := &b.Ops[i]
 	ev := impls.Event{Op: int32(i), Seq: uint64(i) + 1}
+	if op.Code.Bulk() {
+		return s.many(op, &ev)
+	}
 	var step play.Step
 	if !s.exec.Begin(s.c, op, &ev, &step) {
 		s.add(&ev)
@@ -131,7 +135,7 @@ func (s *server) one(b *impls.Batch, i int) error {
 	if err := s.flush(kindProgress, i); err != nil {
 		return err
 	}
-	if s.call(&step) {
+	if s.call(func() { s.exec.Call(s.c, &step); s.exec.End(s.c, &step) }) {
 		step.Collect(s.c)
 		ev.Outcome = impls.Reported
 	}
@@ -141,9 +145,43 @@ func (s *server) one(b *impls.Batch, i int) error {
 	return nil
 }
 
-// call makes the call and ends the operation; true when the machine was halted
+// many is one for a bulk operation, the number of which is that of ev.
+func (s *server) many(op *impls.Op, ev *impls.Event) error {
+	list := &s.bulk.Events
+	if !s.exec.BeginBulk(s.c, op, ev, &s.bulk) {
+		s.addAll(*list)
+		return nil
+	}
+	frees := op.Code == impls.OpFreeBulk
+	if frees {
+		s.addAll(*list)
+	}
+	if err := s.flush(kindProgress, int(ev.Op)); err != nil {
+		return err
+	}
+	if s.call(func() { s.exec.CallBulk(s.c, &s.bulk); s.exec.EndBulk(s.c, &s.bulk) }) {
+		s.bulk.Collect(s.c)
+		for i := range *list {
+			(*list)[i].Outcome = impls.Reported
+		}
+	}
+	for i := range *list {
+		if e := &(*list)[i]; !frees || len(e.Reports) > 0 {
+			s.add(e)
+		}
+	}
+	return nil
+}
+
+func (s *server) addAll(list []impls.Event) {
+	for i := range list {
+		s.add(&list[i])
+	}
+}
+
+// call makes the call of an operation and ends it; true when the machine was halted
 // meanwhile.
-func (s *server) call(step *play.Step) (halted bool) {
+func (s *server) call(operation func()) (halted bool) {
 	defer func() {
 		if !s.m.Halted() {
 			return // whatever there is goes on
@@ -153,8 +191,7 @@ func (s *server) call(step *play.Step) (halted bool) {
 		}
 		halted = true
 	}()
-	s.exec.Call(s.c, step)
-	s.exec.End(s.c, step)
+	operation()
 	return false
 }
 

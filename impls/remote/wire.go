@@ -24,10 +24,15 @@ func AppendBatch(dst []byte, b *impls.Batch) []byte {
 
 func appendOp(dst []byte, op *impls.Op) []byte {
 	dst = append(dst, byte(op.Code), byte(op.Flags), byte(op.Region))
-	for _, v := range [...]uint64{uint64(op.Fail), op.Size, op.Arg, uint64(op.Pattern)} {
+	for _, v := range [...]uint64{uint64(op.Fail), uint64(op.FailObject), op.Size, op.Arg,
+		uint64(op.Pattern)} {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	for _, v := range [...]int32{op.Cache, op.Slot, op.Result} {
+		dst = binary.AppendVarint(dst, int64(v))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(op.Slots)))
+	for _, v := range op.Slots {
 		dst = binary.AppendVarint(dst, int64(v))
 	}
 	if op.Spec == nil {
@@ -79,8 +84,8 @@ func appendEvent(dst []byte, ev *impls.Event) []byte {
 	for _, v := range [...]int64{int64(ev.Cache), int64(ev.Slot), ev.Bad} {
 		dst = binary.AppendVarint(dst, v)
 	}
-	for _, v := range [...]uint64{uint64(ev.Fresh), uint64(ev.Want), ev.Align, ev.Addr, ev.Old,
-		ev.Size, ev.Usable, ev.Seq, ev.Mask} {
+	for _, v := range [...]uint64{uint64(ev.Part), uint64(ev.Fresh), uint64(ev.Want), ev.Align,
+		ev.Addr, ev.Old, ev.Size, ev.Usable, ev.Seq, ev.Mask} {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	dst = append(dst, byte(ev.Region))

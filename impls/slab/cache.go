@@ -68,6 +68,9 @@ func (s *Cache) Align() uint64 { return s.align }
 // Alloc is kmem_cache_alloc: it returns the object freed last of the first slab
 // that has one, making a slab when none has; 0 when no page can be had.
 func (s *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
+	if c.ShouldFail() {
+		return 0
+	}
 	for {
 		flags := s.lock.LockIRQSave(c)
 		obj := s.lists.alloc(c, s)

@@ -12,7 +12,8 @@ import (
 // caps is what every variant of the family can do.
 const caps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink |
-	impls.CapDestroy | impls.CapDebug | impls.CapIRQ | impls.CapSMP | impls.CapCtor
+	impls.CapDestroy | impls.CapDebug | impls.CapIRQ | impls.CapSMP | impls.CapCtor |
+	impls.CapBulk | impls.CapFailSlab
 
 var variants = []*impls.Variant{
 	{

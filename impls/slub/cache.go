@@ -71,6 +71,9 @@ func (k *Cache) cpu(c *machine.Ctx) *cpuSlab { return &k.cpus[c.CPUID()] }
 // Alloc is kmem_cache_alloc: it returns an object, 0 when there is no memory. It
 // may be called anywhere; it sleeps for pages where c may.
 func (k *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
+	if c.ShouldFail() {
+		return 0
+	}
 	a := k.fast.alloc(c, k)
 	if a == 0 {
 		a = k.slowAlloc(c, f, k.size)

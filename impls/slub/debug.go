@@ -243,13 +243,32 @@ func (k *Cache) mark(c *machine.Ctx, p *machine.Page, a uint64) bool {
 	return true
 }
 
-// putBack puts a marked object on the freelist of its slab, and the slab on the list
+// markAll is mark for several objects of a slab, and makes a chain of those whose free is
+// not refused. Holds k.node.lock and the slab lock of p.
+func (k *Cache) markAll(c *machine.Ctx, p *machine.Page, list []impls.Addr) chain {
+	var l chain
+	for _, a := range list {
+		if !k.mark(c, p, a) {
+			continue
+		}
+		if l.n == 0 {
+			l.head = a
+		} else {
+			k.checker(c, k.node.guard).mem.SetLink(l.tail, a)
+		}
+		l.tail = a
+		l.n++
+	}
+	return l
+}
+
+// putBack puts marked objects on the freelist of their slab, and the slab on the list
 // for it; true when the slab is empty, too many are kept, and it is on no list and
 // not counted any more. Holds k.node.lock and the slab lock of p.
-func (k *Cache) putBack(c *machine.Ctx, p *machine.Page, a uint64) bool {
-	k.checker(c, k.node.guard).mem.SetLink(a, slabFreelist.Load(c, p))
-	slabFreelist.Store(c, p, a)
-	inuse := (slabInuse.Load(c, p) - 1) & inuseMax
+func (k *Cache) putBack(c *machine.Ctx, p *machine.Page, l chain) bool {
+	k.checker(c, k.node.guard).mem.SetLink(l.tail, slabFreelist.Load(c, p))
+	slabFreelist.Store(c, p, l.head)
+	inuse := (slabInuse.Load(c, p) - l.n) & inuseMax
 	slabInuse.Store(c, p, inuse)
 	if slabFrozen.Load(c, p) != 0 && k.checked() {
 		return false // retired since the object was marked

@@ -1,12 +1,17 @@
 package slub
 
-import "allocfuzz/impls/machine"
+import (
+	"allocfuzz/impls"
+	"allocfuzz/impls/machine"
+)
 
 // A debugLocking is which locks a debug cache holds while it takes an object back.
 type debugLocking interface {
 	// free checks object a of slab p, marks it free and links it, unless the check
 	// refuses it. It says whether the slab is to be given back.
 	free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) (spare bool)
+	// freeAll is free for several objects of p, each checked by itself.
+	freeAll(c *machine.Ctx, k *Cache, p *machine.Page, list []impls.Addr) (spare bool)
 }
 
 // racyDebug is the design before September 2022: an object is checked and marked
@@ -30,7 +35,24 @@ func (racyDebug) free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bool 
 	}
 	flags = k.node.lock.LockIRQSave(c)
 	p.Lock.Lock(c)
-	spare := k.putBack(c, p, a)
+	spare := k.putBack(c, p, chain{head: a, tail: a, n: 1})
+	p.Lock.Unlock(c)
+	k.node.lock.UnlockIRQRestore(c, flags)
+	return spare
+}
+
+func (racyDebug) freeAll(c *machine.Ctx, k *Cache, p *machine.Page, list []impls.Addr) bool {
+	flags := k.node.lock.LockIRQSave(c)
+	p.Lock.Lock(c)
+	l := k.markAll(c, p, list)
+	p.Lock.Unlock(c)
+	k.node.lock.UnlockIRQRestore(c, flags)
+	if l.n == 0 {
+		return false
+	}
+	flags = k.node.lock.LockIRQSave(c)
+	p.Lock.Lock(c)
+	spare := k.putBack(c, p, l)
 	p.Lock.Unlock(c)
 	k.node.lock.UnlockIRQRestore(c, flags)
 	return spare
@@ -46,7 +68,17 @@ type lockedDebug struct{}
 func (lockedDebug) free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bool {
 	flags := k.node.lock.LockIRQSave(c)
 	p.Lock.Lock(c)
-	spare := k.mark(c, p, a) && k.putBack(c, p, a)
+	spare := k.mark(c, p, a) && k.putBack(c, p, chain{head: a, tail: a, n: 1})
+	p.Lock.Unlock(c)
+	k.node.lock.UnlockIRQRestore(c, flags)
+	return spare
+}
+
+func (lockedDebug) freeAll(c *machine.Ctx, k *Cache, p *machine.Page, list []impls.Addr) bool {
+	flags := k.node.lock.LockIRQSave(c)
+	p.Lock.Lock(c)
+	l := k.markAll(c, p, list)
+	spare := l.n > 0 && k.putBack(c, p, l)
 	p.Lock.Unlock(c)
 	k.node.lock.UnlockIRQRestore(c, flags)
 	return spare

@@ -17,6 +17,14 @@ func (k *Cache) slowAlloc(c *machine.Ctx, f impls.AllocFlags, size uint64) uint6
 	}
 	wait := f&impls.FlagAtomic == 0 && c.MayBlock()
 	h := k.exclusion.lock(c, k)
+	a, h := k.refill(c, h, wait)
+	k.exclusion.unlock(c, h)
+	return a
+}
+
+// refill is slowAlloc of a cache that is not debugged, under the hold h; wait says that the
+// caller may sleep. The hold that it returns may be of another CPU.
+func (k *Cache) refill(c *machine.Ctx, h hold, wait bool) (uint64, hold) {
 	a := k.start.fromCPU(c, k, h.s)
 	for a == 0 {
 		p := k.nextSlab(c, h.s)
@@ -33,8 +41,7 @@ func (k *Cache) slowAlloc(c *machine.Ctx, f impls.AllocFlags, size uint64) uint6
 		h.s.page.store(c, ref(p))
 		a = k.reload(c, h.s)
 	}
-	k.exclusion.unlock(c, h)
-	return a
+	return a, h
 }
 
 // reload moves the slab's freelist to the CPU's, whose own is empty, and returns
@@ -125,18 +132,30 @@ func (k *Cache) slowFree(c *machine.Ctx, p *machine.Page, a uint64) {
 		k.debugFree(c, p, a)
 		return
 	}
+	k.freeChain(c, p, chain{head: a, tail: a, n: 1})
+}
+
+// A chain is objects of one slab that are linked from head to tail and belong to who frees
+// them.
+type chain struct {
+	head, tail uint64
+	n          uint64
+}
+
+// freeChain gives a chain back to its slab p.
+func (k *Cache) freeChain(c *machine.Ctx, p *machine.Page, l chain) {
 	flags := k.exclusion.spins(c)
 	p.Lock.Lock(c)
-	full, last := isEnd(slabFreelist.Load(c, p)), slabInuse.Load(c, p) == 1
+	full, last := isEnd(slabFreelist.Load(c, p)), slabInuse.Load(c, p) == l.n
 	frozen := slabFrozen.Load(c, p) != 0
 	store := full && !frozen && k.partial.keeps()
 	if !frozen && !store && (full || last) {
 		p.Lock.Unlock(c)
-		k.freeListed(c, p, a)
+		k.freeListed(c, p, l)
 		k.exclusion.spun(c, flags)
 		return
 	}
-	k.link1(c, p, a)
+	k.linkChain(c, p, l)
 	if store {
 		slabFrozen.Store(c, p, 1) // this context's own until it is in the store
 	}
@@ -148,15 +167,15 @@ func (k *Cache) slowFree(c *machine.Ctx, p *machine.Page, a uint64) {
 	}
 }
 
-// freeListed is slowFree where the slab may have to enter or leave the node's
+// freeListed is freeChain where the slab may have to enter or leave the node's
 // list. What made it so may be over by the time the list lock is held.
 // Between spins and spun.
-func (k *Cache) freeListed(c *machine.Ctx, p *machine.Page, a uint64) {
+func (k *Cache) freeListed(c *machine.Ctx, p *machine.Page, l chain) {
 	n := &k.node
 	n.lock.Lock(c)
 	p.Lock.Lock(c)
 	full, frozen := isEnd(slabFreelist.Load(c, p)), slabFrozen.Load(c, p) != 0
-	k.link1(c, p, a)
+	k.linkChain(c, p, l)
 	spare := !frozen && slabInuse.Load(c, p) == 0 && n.nrPartial.Load(c) >= k.minPartial
 	switch {
 	case frozen:
@@ -172,9 +191,9 @@ func (k *Cache) freeListed(c *machine.Ctx, p *machine.Page, a uint64) {
 	}
 }
 
-// link1 puts one object on the freelist of its slab. Holds the slab lock of p.
-func (k *Cache) link1(c *machine.Ctx, p *machine.Page, a uint64) {
-	c.StoreMemGuarded(objectLink, p.Lock.Guard(), a+k.link, slabFreelist.Load(c, p))
-	slabFreelist.Store(c, p, a)
-	slabInuse.Store(c, p, slabInuse.Load(c, p)-1)
+// linkChain puts a chain in front of the freelist of its slab. Holds the slab lock of p.
+func (k *Cache) linkChain(c *machine.Ctx, p *machine.Page, l chain) {
+	c.StoreMemGuarded(objectLink, p.Lock.Guard(), l.tail+k.link, slabFreelist.Load(c, p))
+	slabFreelist.Store(c, p, l.head)
+	slabInuse.Store(c, p, slabInuse.Load(c, p)-l.n)
 }

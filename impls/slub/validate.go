@@ -147,6 +147,9 @@ func (k *Cache) AllocSize(c *machine.Ctx, f impls.AllocFlags, size uint64) impls
 	if k.debug == nil || k.debug.Orig == 0 {
 		return k.Alloc(c, f)
 	}
+	if c.ShouldFail() {
+		return 0
+	}
 	size = min(size, k.size)
 	a := k.slowAlloc(c, f, size)
 	if k.debug.Rules != debugcheck.SLUB612 {
