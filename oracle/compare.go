@@ -34,6 +34,7 @@ type outcome struct {
 	ways  bool               // what it leads to is each side's own, whatever the outcome
 	said  *debugcheck.Report // the first report, nil for none
 	again bool               // a free of what is not there, or not in that cache
+	bulk  bool               // one of several objects, whose order is each side's own
 }
 
 // A sense is what a debug report is about, in the words of all allocators.
@@ -64,7 +65,7 @@ func sameLayout(a, b *debugcheck.Layout) bool {
 // the rules a free that must not be is called what it is.
 func clash(a, b *outcome) bool {
 	switch {
-	case a.said == nil || b.said == nil:
+	case a.said == nil || b.said == nil || a.bulk:
 		return false
 	case a.said.Rules == b.said.Rules && sameLayout(a.said.Layout, b.said.Layout):
 		return a.said.Title != b.said.Title
@@ -77,7 +78,7 @@ func clash(a, b *outcome) bool {
 
 // outcomeOf takes from an event what is compared.
 func outcomeOf(ev *impls.Event) outcome {
-	o := outcome{op: ev.Op, out: ev.Outcome}
+	o := outcome{op: ev.Op, out: ev.Outcome, bulk: ev.Part > 0}
 	if len(ev.Reports) > 0 {
 		o.said = ev.Reports[0]
 	}

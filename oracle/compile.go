@@ -3,6 +3,7 @@ package oracle
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"allocfuzz/corpus/prog"
 	"allocfuzz/debugcheck"
@@ -31,8 +32,7 @@ type Line struct {
 	Path    []int // its place in the program: indexes into nested bodies
 	Op      impls.Op
 	Ctx     int
-	Foreign bool    // an operation of the language that no subject in process has yet
-	binds   []int32 // slots of all results, where there are several
+	Foreign bool // an operation of the language that no subject in process has yet
 }
 
 // A Context is a task or a handler with its lines.
@@ -230,11 +230,6 @@ func (k *compiler) line(l *prog.Line, path []int, owner int) node {
 	} else {
 		at.Op, at.Foreign = k.op(l)
 		k.p.pages = k.p.pages || at.Op.Code == impls.OpPages && !at.Foreign
-		if len(l.Results) > 1 {
-			for _, name := range l.Results {
-				at.binds = append(at.binds, k.slot(name))
-			}
-		}
 		k.p.Lines = append(k.p.Lines, at)
 	}
 	if owner < 0 {
@@ -270,22 +265,19 @@ var codes = map[prog.Verb]impls.Code{
 	prog.FreeInside: impls.OpFreeInside, prog.FreeForeign: impls.OpFreeForeign,
 	prog.FreeWrong: impls.OpFreeWrong, prog.Flip: impls.OpFlip,
 	prog.Flush: impls.OpFlush, prog.Offline: impls.OpOffline, prog.Tune: impls.OpTune,
-	prog.Reap: impls.OpReap,
+	prog.Reap: impls.OpReap, prog.AllocBulk: impls.OpAllocBulk, prog.FreeBulk: impls.OpFreeBulk,
 }
 
-// op turns one line into an operation; foreign when the contract has none.
-func (k *compiler) op(l *prog.Line) (op impls.Op, foreign bool) {
-	op = impls.Op{Cache: -1, Slot: -1, Result: -1, Fail: uint16(min(l.Num("fail", 0), 1<<16-1))}
-	code, ok := codes[l.Verb]
-	op.Code = code
-	if l.HasFlag("zero") {
-		op.Flags |= impls.FlagZero
-	}
-	if l.HasFlag("atomic") {
-		op.Flags |= impls.FlagAtomic
-	}
-	if l.Cache != "" {
-		op.Cache = k.cache(l.Cache)
+// nth is the number of a request that an option makes fail, 0 for none.
+func nth(l *prog.Line, key string) uint16 { return uint16(min(l.Num(key, 0), 1<<16-1)) }
+
+// names turns the names that a line binds and uses into slots.
+func (k *compiler) names(l *prog.Line, op *impls.Op) {
+	if op.Code.Bulk() {
+		for _, name := range slices.Concat(l.Results, l.Slots) { // it has either
+			op.Slots = append(op.Slots, k.slot(name))
+		}
+		return
 	}
 	for _, name := range l.Slots {
 		op.Slot = k.slot(name)
@@ -297,6 +289,24 @@ func (k *compiler) op(l *prog.Line) (op impls.Op, foreign bool) {
 			op.Result = k.slot(name)
 		}
 	}
+}
+
+// op turns one line into an operation; foreign when the contract has none.
+func (k *compiler) op(l *prog.Line) (op impls.Op, foreign bool) {
+	op = impls.Op{Cache: -1, Slot: -1, Result: -1, Fail: nth(l, "fail"),
+		FailObject: nth(l, "failobj")}
+	code, ok := codes[l.Verb]
+	op.Code = code
+	if l.HasFlag("zero") {
+		op.Flags |= impls.FlagZero
+	}
+	if l.HasFlag("atomic") {
+		op.Flags |= impls.FlagAtomic
+	}
+	if l.Cache != "" {
+		op.Cache = k.cache(l.Cache)
+	}
+	k.names(l, &op)
 	switch {
 	case l.Verb == prog.Create:
 		s := spec(l.Results[0], l.Spec)

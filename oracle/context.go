@@ -16,6 +16,8 @@ type ctxRun struct {
 	n       int // number of the context
 	step    play.Step
 	ev      impls.Event
+	many    play.BulkStep // of a bulk operation, instead of step and ev
+	calling bool          // in the middle of one
 	body    func(*machine.Ctx)
 	task    *machine.Ctx
 	handler machine.Handler
@@ -32,7 +34,7 @@ func (r *Runner) ctx(n int) *ctxRun {
 		}
 		r.ctxs = append(r.ctxs, x)
 	}
-	r.ctxs[n].task = nil
+	r.ctxs[n].task, r.ctxs[n].calling = nil, false
 	return r.ctxs[n]
 }
 
@@ -90,6 +92,11 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	r.pattern = r.pattern.Next()
 	op.Pattern = r.pattern
 	r.creates(op)
+	if op.Code.Bulk() {
+		x.bulk(c, op)
+		c.EndLine(next)
+		return
+	}
 	x.stuck = r.stuck(op)
 	if op.Code == impls.OpShrink {
 		r.before = r.freePages()

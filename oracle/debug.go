@@ -199,12 +199,18 @@ func (r *Runner) halted() {
 	if len(reports) == 0 {
 		r.judge.fault(fault.Aborted, "halted without a report")
 	}
+	bulk := r.flyingBulk(reports)
 	ev := r.flying(reports)
 	if !r.shadowed {
 		r.checked(ev)
 		return
 	}
 	r.reported(reports)
+	if bulk != nil {
+		r.shadow.HaltedBulk(bulk, reports)
+		r.endedBulk(bulk)
+		return
+	}
 	r.shadow.Halted(ev)
 	if r.keep || r.stated != nil {
 		r.ended(ev)

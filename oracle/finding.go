@@ -95,11 +95,18 @@ func rank(t fault.Title) int {
 // want of something unsupported.
 func (r *Result) Expect() {
 	st := newStated(r)
-	for i := range r.Events {
-		ev := &r.Events[i]
+	for i := 0; i < len(r.Events); {
+		ev, n := &r.Events[i], 1
 		if ev.Op >= 0 && int(ev.Op) < len(r.Program.Lines) {
-			st.event(r, &r.Program.Lines[ev.Op], ev)
+			l := &r.Program.Lines[ev.Op]
+			if ev.Part > 0 {
+				n = min(len(l.Op.Slots), len(r.Events)-i) // a dead subject may lack some
+				st.bulk(r, l, r.Events[i:i+n])
+			} else {
+				st.event(r, l, ev)
+			}
 		}
+		i += n
 	}
 }
 
@@ -130,6 +137,24 @@ func mark(list *[]bool, i int32, v bool) {
 
 func marked(list []bool, i int32) bool { return i >= 0 && int(i) < len(list) && list[i] }
 
+// bulk is event for the events of a bulk operation, whose line states one outcome.
+func (st *stated) bulk(r *Result, l *Line, list []impls.Event) {
+	ev := bulkAnswer(list)
+	lacks := ev.Outcome == impls.Unsupported
+	if ev.Outcome == impls.Skipped {
+		lacks = marked(st.stores, l.Op.Cache)
+		for _, i := range l.Op.Slots {
+			lacks = lacks || l.Op.Code == impls.OpFreeBulk && marked(st.slots, i)
+		}
+	}
+	if x := stating(l.Src, r.Subject); x != nil {
+		r.state(l.Src, x, ev, lacks)
+	}
+	for _, i := range l.Op.Slots {
+		mark(&st.slots, i, lacks && l.Op.Code == impls.OpAllocBulk)
+	}
+}
+
 func (st *stated) event(r *Result, l *Line, ev *impls.Event) {
 	op := &l.Op
 	lacks := ev.Outcome == impls.Unsupported || ev.Outcome == impls.Skipped &&
@@ -144,9 +169,6 @@ func (st *stated) event(r *Result, l *Line, ev *impls.Event) {
 		mark(&st.stores, op.Result, lacks)
 	} else {
 		mark(&st.slots, op.Result, lacks)
-	}
-	for _, i := range l.binds {
-		mark(&st.slots, i, lacks)
 	}
 }
 

@@ -362,6 +362,9 @@ func (r *Runner) reused(ev *impls.Event) {
 	}
 	u := r.reuse
 	r.reuse.cache = -1
+	if ev.Part > 0 {
+		return // which object of several comes first is open
+	}
 	r.reusedPage(u, ev)
 	if u.cache >= 0 && ev.Code == impls.OpAlloc && ev.Outcome == impls.OK && ev.Cache == u.cache &&
 		ev.CPU == u.cpu && ev.Addr != u.addr {
@@ -373,7 +376,8 @@ func (r *Runner) reused(ev *impls.Event) {
 // since: the object itself, where its slab is the CPU's, which the task cannot leave,
 // or the cache keeps lists of all slabs and no other is partial.
 func (r *Runner) promised(c *machine.Ctx, ev *impls.Event) {
-	if !play.Frees(ev.Code) || ev.Outcome != impls.OK || ev.Cache < 0 || len(ev.Reports) > 0 ||
+	if !play.Frees(ev.Code) || ev.Outcome != impls.OK || ev.Cache < 0 || ev.Part > 0 ||
+		len(ev.Reports) > 0 ||
 		!r.v.Caps.Has(impls.CapReuseLIFO) || !r.p.Sequential() {
 		return
 	}

@@ -225,6 +225,9 @@ func (d *Decoder) allocOptions(l *prog.Line, r *record) {
 	if f := failOf(r[7]); f > 0 {
 		kv[n] = prog.KV{Key: "fail", Num: uint64(f), IsNum: true}
 		n++
+	} else if f := failObjectOf(r[7]); f > 0 && l.Verb != prog.Pages {
+		kv[n] = prog.KV{Key: "failobj", Num: uint64(f), IsNum: true}
+		n++
 	}
 	words := ""
 	zero, atomic := r[6]&flagZero == flagZero, r[6]&flagAtomic == flagAtomic

@@ -153,7 +153,8 @@ const (
 	valueNames // six names more of a bulk operation, each a slot and 1
 	valueBits  // of a flip, low and high half
 	valueBits2
-	valueByte   // of a flip, and 1
+	valueByte // of a flip, and 1
+	valueFailObject
 	valueOfSpec = 16
 )
 
@@ -208,6 +209,8 @@ func (d *Decoder) lineValue(field byte, v uint64) {
 		d.number(l, op, int(field&15), v)
 	case valueFail:
 		d.option(l, op, prog.KV{Key: "fail", Num: clamp(v, 1, prog.MaxFail), IsNum: true})
+	case valueFailObject:
+		d.option(l, op, prog.KV{Key: "failobj", Num: clamp(v, 1, prog.MaxFail), IsNum: true})
 	case valueCount:
 		if l.Verb == prog.Repeat && d.depth > 0 && d.levels[d.depth].of == l {
 			d.setCount(int(clamp(v, 1, prog.MaxRepeat)))

@@ -169,11 +169,11 @@ var verbWeights = []struct {
 	verb   prog.Verb
 	weight int
 }{
-	{prog.Alloc, 20}, {prog.Free, 20}, {prog.Malloc, 12}, {freeSize, 12}, {prog.Repeat, 8},
+	{prog.Alloc, 19}, {prog.Free, 19}, {prog.Malloc, 12}, {freeSize, 12}, {prog.Repeat, 8},
 	{prog.Realloc, 6}, {prog.Pages, 4}, {prog.PagesFree, 4}, {prog.Shrink, 4}, {prog.Calloc, 3},
 	{prog.Memalign, 3}, {prog.FreeSized, 2}, {prog.Destroy, 2}, {prog.Create, 2}, {prog.Drain, 2},
 	{prog.Fill, 2}, {prog.Verify, 2}, {prog.Check, 2}, {prog.Usable, 1}, {prog.Flush, 1},
-	{prog.ValidateCache, 1}, {prog.AllocBulk, 1}, {prog.FreeBulk, 1}, {prog.Offline, 1},
+	{prog.ValidateCache, 1}, {prog.AllocBulk, 2}, {prog.FreeBulk, 2}, {prog.Offline, 1},
 	{prog.Overrun, 1}, {prog.Underrun, 1}, {prog.WriteFreed, 1}, {prog.FreeAgain, 1},
 	{prog.FreeInside, 1}, {prog.FreeForeign, 1}, {prog.FreeWrong, 1}, {prog.Flip, 1},
 	{prog.Tune, 1}, {prog.Reap, 1}, {prog.RCULock, 1}, {prog.RCUUnlock, 1},
@@ -379,6 +379,21 @@ func failOf(b byte) int {
 		return 0
 	}
 	return 1 + int(b-224)>>3
+}
+
+// failObjectOf returns which object that a line asks for is refused, 0 for none: as seldom.
+func failObjectOf(b byte) int {
+	if b < 192 || b >= 224 {
+		return 0
+	}
+	return 1 + int(b-192)>>3
+}
+
+func failObjectCode(n int) (b byte, ok bool) {
+	if n < 1 || n > 4 {
+		return 0, false
+	}
+	return byte(192 + (n-1)<<3), true
 }
 
 func failCode(n int) (b byte, ok bool) {

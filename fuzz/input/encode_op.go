@@ -202,14 +202,19 @@ func (e *encoder) failure(l *prog.Line, r *record) []extra {
 	if l.HasFlag("atomic") {
 		r[6] |= flagAtomic
 	}
-	var ok bool
-	n := l.Num("fail", 0)
-	if n < valueMax {
-		if r[7], ok = failCode(int(n)); ok {
-			return nil
-		}
+	var more []extra
+	pages, objects := l.Num("fail", 0), l.Num("failobj", 0)
+	code, ok := failCode(int(min(pages, valueMax)))
+	if r[7] = code; !ok {
+		more = append(more, extra{valueFail, pages})
 	}
-	return []extra{{valueFail, n}}
+	switch code, ok := failObjectCode(int(min(objects, valueMax))); {
+	case ok && r[7] == 0:
+		r[7] = code
+	case objects > 0:
+		more = append(more, extra{valueFailObject, objects})
+	}
+	return more
 }
 
 func (e *encoder) alloc(l *prog.Line, r *record) ([]extra, error) {

@@ -85,29 +85,36 @@ func (guardFamily) discard(*Shadow, *view) {}
 // remains: nothing is said.
 func (guardFamily) remains(*Shadow, *cache) {}
 
-// leave adds what is checked of the objects that left quarantine during an operation.
-func (s *Shadow) leave(ev *impls.Event) {
+// leave adds what is checked of the objects that left quarantine during an operation: it
+// has several events when it is a bulk one.
+func (s *Shadow) leave(evs ...*impls.Event) {
 	if !s.Blind {
 		return
 	}
 	before := len(s.quarantine)
-	if s.freed {
-		s.enterQuarantine(ev)
+	for i, ev := range evs {
+		if len(evs) == 1 && s.freed || len(evs) > 1 && s.goAhead[i] {
+			s.enterQuarantine(ev)
+		}
 	}
 	s.went = s.went[:0]
 	for _, q := range s.quarantine {
 		_, there := q.k.Slab(q.a)
-		s.went = append(s.went, !there || allocates(ev.Code) && ev.Addr == q.a)
+		s.went = append(s.went, !there || handsOut(evs, q.a))
 	}
-	s.inTurn(ev, before)
+	s.inTurn(evs, before)
 	stay := s.quarantine[:0]
 	for i, q := range s.quarantine {
 		if !s.went[i] {
 			stay = append(stay, q)
 			continue
 		}
+		start := len(s.want)
 		if q.k.l.Flags.Has(debugcheck.Sanity) {
 			s.checkObject(lone(q.k, q.a), q.a, false)
+		}
+		if len(evs) > 1 {
+			s.group(start)
 		}
 		q.k.hurt.heal(q.a-q.k.l.Pad, q.a-q.k.l.Pad+q.k.l.Stride)
 		s.departed = append(s.departed, q.a)
@@ -115,19 +122,27 @@ func (s *Shadow) leave(ev *impls.Event) {
 	s.quarantine = stay
 }
 
+// handsOut says whether an operation allocates the object at a.
+func handsOut(evs []*impls.Event, a impls.Addr) bool {
+	return slices.ContainsFunc(evs, func(ev *impls.Event) bool {
+		return allocates(ev.Code) && ev.Addr == a
+	})
+}
+
 // inTurn looks whether those left whose turn it was. Before the operation there were so
 // many in quarantine; behind them is what it put there.
-func (s *Shadow) inTurn(ev *impls.Event, before int) {
+func (s *Shadow) inTurn(evs []*impls.Event, before int) {
 	if s.lost || s.Quarantine == nil {
 		return
 	}
+	ev := evs[0]
 	s.due = append(s.due[:0], make([]bool, len(s.quarantine))...)
 	// All go where there is no memory otherwise. A realloc also frees.
 	all := ev.Outcome == impls.OK && ev.Code == impls.OpDrain || allocates(ev.Code) &&
 		slices.Contains(s.went[:before], true) &&
 		!(ev.Code == impls.OpRealloc && slices.Contains(s.went[:before], false))
 	for i, q := range s.quarantine[:before] {
-		if allocates(ev.Code) && q.a == ev.Addr {
+		if handsOut(evs, q.a) {
 			return // the allocator behind gave out what was not given back to it
 		}
 		s.due[i] = ev.Outcome == impls.OK && ev.Code == impls.OpDestroy && q.k == s.doomed

@@ -16,32 +16,58 @@ import (
 type pending struct {
 	busy    bool
 	overlap bool // another one was in flight at the same time
-	hurt    bool // a free: something was done to the object that it must report
 	from    uint64
-	takes   impls.Addr // what it gives back, 0 for nothing
-	victim  *object    // what it gives back, as it was when it began
+	gives   []given // what it gives back
+}
+
+// A given is an object that a pending operation gives back.
+type given struct {
+	a      impls.Addr
+	victim *object // as it was when the operation began
+	hurt   bool    // a free: something was done to the object that it must report
+}
+
+// gave finds what p gives back at a; nil when that is nothing.
+func (p *pending) gave(a impls.Addr) *given {
+	for i := range p.gives {
+		if p.gives[i].a == a {
+			return &p.gives[i]
+		}
+	}
+	return nil
 }
 
 // began notes an operation that may overlap others.
 func (s *Shadow) began(ev *impls.Event) {
-	p := s.pending(ev)
-	s.clock++
-	*p = pending{busy: true, from: s.clock}
+	p := s.starts(ev)
 	switch {
 	case freesProperly(ev.Code):
-		p.takes = ev.Addr
+		s.gives(p, ev.Addr)
 	case ev.Code == impls.OpRealloc:
-		p.takes = ev.Old
+		p.gives = append(p.gives, given{a: ev.Old, victim: s.objects[ev.Old]})
 	}
-	p.victim = s.objects[p.takes]
+}
+
+// starts notes that an operation is in flight, and who else is.
+func (s *Shadow) starts(ev *impls.Event) *pending {
+	p := s.pending(ev)
+	s.clock++
+	*p = pending{busy: true, from: s.clock, gives: p.gives[:0]}
 	for i := range s.ops {
 		if o := &s.ops[i]; o.busy && i != int(ev.Ctx) {
 			o.overlap, p.overlap = true, true
 		}
 	}
-	if o := s.objects[ev.Addr]; o != nil && freesProperly(ev.Code) {
-		_, p.hurt = s.redHurt(o.cache, ev.Addr)
+	return p
+}
+
+// gives notes that p frees the object at a.
+func (s *Shadow) gives(p *pending, a impls.Addr) {
+	g := given{a: a, victim: s.objects[a]}
+	if g.victim != nil {
+		_, g.hurt = s.redHurt(g.victim.cache, a)
 	}
+	p.gives = append(p.gives, g)
 }
 
 // inFlight says whether an operation has begun and not ended.
@@ -134,10 +160,17 @@ func (s *Shadow) ended(ev *impls.Event) {
 		about := r.Object == 0 || r.Object == ev.Addr || r.Object == ev.Old
 		s.freed = s.freed && !(about && s.refuses(r)) // others are of a slab that goes
 	}
-	if o := s.objects[ev.Addr]; p.hurt && !p.overlap && len(ev.Reports) == 0 && o != nil {
-		if title, still := s.redHurt(o.cache, ev.Addr); still {
-			s.miss(&want{title: title, cache: o.cache, object: ev.Addr})
-		}
+	s.unsaid(p, ev)
+}
+
+// unsaid looks whether a free that nothing overlapped should have reported something.
+func (s *Shadow) unsaid(p *pending, ev *impls.Event) {
+	g, o := p.gave(ev.Addr), s.objects[ev.Addr]
+	if g == nil || !g.hurt || p.overlap || len(ev.Reports) > 0 || o == nil {
+		return
+	}
+	if title, still := s.redHurt(o.cache, ev.Addr); still {
+		s.miss(&want{title: title, cache: o.cache, object: ev.Addr})
 	}
 }
 

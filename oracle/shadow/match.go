@@ -56,25 +56,25 @@ func (w *want) is(r *debugcheck.Report) bool {
 
 // match holds the reports of an operation against what is wanted. After the first
 // difference nothing more is judged: what follows from it is no news.
-func (s *Shadow) match(ev *impls.Event) {
-	s.order(ev.Reports)
-	for i := 0; i < len(ev.Reports) || i < len(s.want); i++ {
+func (s *Shadow) match(reports []*debugcheck.Report) {
+	s.order(reports)
+	for i := 0; i < len(reports) || i < len(s.want); i++ {
 		switch {
 		case i == len(s.want):
-			s.accuse(ev.Reports[i])
-		case i == len(ev.Reports):
+			s.accuse(reports[i])
+		case i == len(reports):
 			s.miss(&s.want[i])
-		case s.want[i].is(ev.Reports[i]):
+		case s.want[i].is(reports[i]):
 			w := &s.want[i]
-			if s.tracked(w.cache, ev.Reports[i], w.blots, always); !s.lost {
+			if s.tracked(w.cache, reports[i], w.blots, always); !s.lost {
 				continue
 			}
-		case !s.wanted(ev.Reports[i].Title, i):
-			s.accuse(ev.Reports[i])
-		case !told(ev.Reports[i:], s.want[i].title):
+		case !s.wanted(reports[i].Title, i):
+			s.accuse(reports[i])
+		case !told(reports[i:], s.want[i].title):
 			s.miss(&s.want[i])
 		default:
-			r, w := ev.Reports[i], &s.want[i]
+			r, w := reports[i], &s.want[i]
 			s.raise(fault.WrongReport, r.Title, "%s; the rules say: %s", brief(r), w)
 		}
 		return

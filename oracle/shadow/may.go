@@ -250,7 +250,8 @@ func (s *Shadow) Miscounts() bool {
 // Blocks says whether an operation may not be done now, a free that of the object at a: misuse
 // has changed a count or a freelist that the allocator goes by, and nothing would notice
 // first. A validation, or a free to the slab, puts a count right in SLUB; a counter of the
-// cache, and whatever SLAB has, only the same flip does. What a freelist that was given
+// cache, and whatever SLAB has, only the same flip does. Several objects at once are not
+// asked for meanwhile. What a freelist that was given
 // up leaves behind no rule defines.
 func (s *Shadow) Blocks(op *impls.Op, a impls.Addr) bool {
 	code := op.Code
@@ -263,6 +264,8 @@ func (s *Shadow) Blocks(op *impls.Op, a impls.Addr) bool {
 		return code != impls.OpDestroy || !s.asksCounters(s.of(op.Cache, 0)) || s.shakes(op)
 	case len(s.odd) == 0 || s.lost || code.Misuses():
 		return false
+	case code.Bulk():
+		return true // which of several objects meets the damage is the allocator's choice
 	case !s.look():
 		return true
 	case freesProperly(code):

@@ -69,8 +69,10 @@ type Shadow struct {
 	gone       bool    // the misuse in hand really gave something back
 
 	storedAfter []debugcheck.Slab
-	stretches   []stretch  // of the object in hand
-	window      [4096]byte // of memory that is looked at
+	stretches   []stretch     // of the object in hand
+	views       map[int]*view // of a bulk operation: slabs as they change, by number
+	goAhead     []bool        // of a bulk free: whether the rules let each go ahead
+	window      [4096]byte    // of memory that is looked at
 }
 
 // A cache is one debugged cache.
@@ -81,8 +83,11 @@ type cache struct {
 	// maybe are, with several contexts, the bytes damaged while an operation was in flight:
 	// it may have written over them, before that or behind it.
 	maybe map[impls.Addr]bool
-	stuck bool   // with several contexts: a slab was retired
-	over  counts // by how much misuse made its counters too large
+	stuck bool // with several contexts: a slab was retired
+	// untold: a bulk allocation that failed took objects and gave them back. Which ones is
+	// its own business, and they have its tracks.
+	untold bool
+	over   counts // by how much misuse made its counters too large
 }
 
 // counts are the counters of a cache: nr_partial and nr_slabs.
@@ -247,9 +252,11 @@ func (s *Shadow) moved(ev *impls.Event) {
 // may have it by now.
 func (s *Shadow) returned(ev *impls.Event, a impls.Addr) {
 	o := s.objects[a]
-	if !s.Alone && o != s.pending(ev).victim {
-		s.blur(a)
-		return
+	if !s.Alone {
+		if g := s.pending(ev).gave(a); g == nil || o != g.victim {
+			s.blur(a)
+			return
+		}
 	}
 	if o != nil {
 		s.giveBack(a, o, ev.Code.Misuses())

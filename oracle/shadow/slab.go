@@ -179,6 +179,7 @@ func (slabFamily) alloc(s *Shadow, k *cache) {
 		s.stop()
 		return
 	}
+	v.pop()
 	if !s.body(v, a, u.stops) && u.stops {
 		return
 	}

@@ -142,6 +142,9 @@ func (slubFamily) alloc(s *Shadow, k *cache) {
 		return
 	}
 	for _, v := range s.listed(k, impls.ListPartial) {
+		if v.left {
+			continue
+		}
 		if len(v.chain) == 0 {
 			return
 		}
@@ -149,9 +152,11 @@ func (slubFamily) alloc(s *Shadow, k *cache) {
 		v.d.Inuse++
 		if s.checkSlab(v) && (v.holds(a) || s.complainOf(v, a, badHead)) &&
 			s.checkObject(v, a, false) {
+			v.pop()
 			return
 		}
 		s.retire(v)
+		v.left = true
 	}
 }
 

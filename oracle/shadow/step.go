@@ -85,13 +85,7 @@ func (s *Shadow) Halted(ev *impls.Event) {
 	switch {
 	case s.lost, len(ev.Reports) == 0:
 	case !s.begun, !s.Alone:
-		for _, r := range ev.Reports {
-			if !s.Alone && r.Kind == debugcheck.Fatal && s.explained(ev, r) {
-				continue
-			}
-			s.accuse(r)
-			return
-		}
+		s.haltedAmong(ev, ev.Reports)
 	case !s.misused:
 		s.accuse(ev.Reports[0])
 	case s.shown:
@@ -100,10 +94,21 @@ func (s *Shadow) Halted(ev *impls.Event) {
 		if n := len(s.want); n < len(ev.Reports) {
 			s.goes(ev.Reports[n].Slab)
 		}
-		s.match(ev)
+		s.match(ev.Reports)
 		s.stopped(true)
 	}
 	s.begun = false
+}
+
+// haltedAmong judges the reports of an operation of several contexts at which the kernel
+// stopped, or of one that never began.
+func (s *Shadow) haltedAmong(ev *impls.Event, reports []*debugcheck.Report) {
+	for _, r := range reports {
+		if s.Alone || r.Kind != debugcheck.Fatal || !s.explained(ev, r) {
+			s.accuse(r)
+			return
+		}
+	}
 }
 
 // goes adds what is checked of the slab at a as its pages go back, if all its objects
@@ -136,23 +141,23 @@ func (s *Shadow) judge(ev *impls.Event) {
 			s.left(ev)
 			s.shown = false
 		}
-		s.match(ev)
+		s.match(ev.Reports)
 	case s.Blind:
 		s.predict(ev)
 		s.leave(ev)
-		s.match(ev)
+		s.match(ev.Reports)
 		s.repaired()
 	default:
-		s.judgeState(ev)
+		s.judgeState(ev, ev.Reports, func() { s.predict(ev) })
 	}
 }
 
 // judgeState is judge behind a misuse, where the subject shows its state: what the reports
 // must be follows from the state before the operation, and what was repaired, and what
 // went back, from the one behind it.
-func (s *Shadow) judgeState(ev *impls.Event) {
+func (s *Shadow) judgeState(ev *impls.Event, reports []*debugcheck.Report, predict func()) {
 	if s.shown {
-		s.predict(ev)
+		predict()
 	}
 	s.swap()
 	now := s.look() // before is the state behind the operation until the next swap
@@ -165,7 +170,7 @@ func (s *Shadow) judgeState(ev *impls.Event) {
 		s.left(ev)
 		s.swap()
 	}
-	s.match(ev)
+	s.match(reports)
 	s.stopped(false)
 	if now {
 		s.repaired()

@@ -175,7 +175,7 @@ func (s *Shadow) holdTracks(k *cache, r *debugcheck.Report, o *shown) bool {
 // names says whether a track that was shown may be the right one.
 func (s *Shadow) names(k *cache, shown debugcheck.Track, right trail) bool {
 	switch {
-	case right.vague, !s.Alone && !shown.Set: // the slab may have been made anew
+	case right.vague, k.untold, !s.Alone && !shown.Set: // the slab may have been made anew
 		return true
 	case shown.Set != right.set:
 		return false
@@ -224,7 +224,7 @@ func (s *Shadow) settled(ev *impls.Event, a impls.Addr) bool {
 		return false
 	}
 	for i := range s.ops {
-		if p := &s.ops[i]; p.takes == a && (p.busy || p.overlap && i == int(ev.Ctx)) {
+		if p := &s.ops[i]; p.gave(a) != nil && (p.busy || p.overlap && i == int(ev.Ctx)) {
 			return false
 		}
 	}

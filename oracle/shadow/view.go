@@ -17,13 +17,20 @@ type view struct {
 	d     debugcheck.Slab // as stored
 	chain []impls.Addr    // the free objects in order; the last may be no object
 	said  string          // the report behind the last repair of d or chain, "" for none
+	left  bool            // of a bulk allocation: it has taken all that is free, or retired it
 }
 
 // view is slab i of the state before the operation. The fields of a slab that no misuse
 // has touched are what they must be, whatever is stored.
 func (s *Shadow) view(k *cache, i int) *view {
 	b := &s.before.Slabs[i]
+	if v, ok := s.views[i]; ok {
+		return v
+	}
 	v := &view{k: k, b: b, d: s.stored[i], chain: b.Free}
+	if s.views != nil {
+		s.views[i] = v
+	}
 	if !s.odd[b.Page] {
 		v.d.Objects, v.d.Inuse, v.d.Frozen = v.d.Max, v.d.Max-len(v.chain), s.retired[b.Page]
 	}
@@ -93,6 +100,12 @@ func (v *view) index(a impls.Addr, n int) int {
 
 // holds says whether an object begins at a, by the number of objects that is stored.
 func (v *view) holds(a impls.Addr) bool { return v.index(a, v.d.Objects) >= 0 }
+
+// pop takes the first object from the chain.
+func (v *view) pop() {
+	v.chain = v.chain[1:]
+	v.left = len(v.chain) == 0
+}
 
 // free says whether the chain holds a.
 func (v *view) free(a impls.Addr) bool { return slices.Contains(v.chain, a) }
