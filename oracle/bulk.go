@@ -29,7 +29,7 @@ func (x *ctxRun) bulk(c *machine.Ctx, op *impls.Op) {
 		r.answeredBulk(r.noteBulk(b.Events), b.Events)
 	}
 	if r.deep {
-		r.between(c, &b.Events[0])
+		r.between(c, bulkAnswer(b.Events))
 	}
 }
 
@@ -115,7 +115,7 @@ func (r *Runner) checkedBulk(x *ctxRun) {
 // tookBack revives what a free gave back and the allocator did not take: it is called for
 // each event when the shadow is done with it.
 func (r *Runner) tookBack(ev *impls.Event) {
-	if ev.Code == impls.OpFree && ev.Outcome == impls.OK && r.shadow.Refused(ev.Addr) {
+	if ev.Code == impls.OpFree && r.shadow.Kept() {
 		r.judge.revive(ev.Addr, ev.Size)
 	}
 }

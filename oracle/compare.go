@@ -101,7 +101,8 @@ func outcomeOf(ev *impls.Event) outcome {
 		o.ways = ev.Size == 0
 		fallthrough
 	default:
-		o.parts = ev.Outcome == impls.NoMem || ev.Outcome == impls.Unsupported
+		o.parts = ev.Outcome == impls.NoMem || ev.Outcome == impls.Unsupported ||
+			o.bulk && ev.Outcome == impls.Skipped // on the side where misuse did harm
 	}
 	return o
 }

@@ -123,6 +123,9 @@ func (r *Runner) checked(ev *impls.Event) {
 		}
 		return
 	}
+	if ev.Outcome == impls.NoMem && ev.Op >= 0 && r.lines[int(ev.Op)-r.base].Op.FailObject == 1 {
+		r.shadow.Untried()
+	}
 	r.shadow.End(ev)
 	switch {
 	case r.shadow.Gone():
@@ -132,7 +135,7 @@ func (r *Runner) checked(ev *impls.Event) {
 			*r.judge.cacheCount(slot.Owner())--
 		}
 		r.exec.Forget(int(ev.Slot))
-	case play.Frees(ev.Code) && r.shadow.Refused(ev.Addr):
+	case play.Frees(ev.Code) && r.shadow.Kept():
 		r.judge.revive(ev.Addr, ev.Size)
 	}
 }
@@ -141,7 +144,7 @@ func (r *Runner) checked(ev *impls.Event) {
 // handed out: there was no memory for the new, or the free of the old was refused.
 func (r *Runner) keptOld(ev *impls.Event) bool {
 	return ev.Outcome == impls.NoMem ||
-		ev.Old != ev.Addr && r.shadowed && r.shadow.Refused(ev.Old)
+		ev.Old != ev.Addr && r.shadowed && r.shadow.Kept()
 }
 
 // listMax bounds the reports, and the misuse that was skipped, that a run lists.

@@ -101,9 +101,17 @@ func (k *cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr { return k.
 // own.
 func (k *cache) Free(c *machine.Ctx, a impls.Addr) { k.g.free(c, a, k) }
 
-// AllocBulk takes several objects, or none.
+// AllocBulk takes several objects, or none: what was taken for nothing no program has seen,
+// and it goes back without a quarantine.
 func (k *cache) AllocBulk(c *machine.Ctx, f impls.AllocFlags, into []impls.Addr) bool {
-	return impls.AllocEach(c, k, f, into)
+	for i := range into {
+		c.Progress()
+		if into[i] = k.Alloc(c, f); into[i] == 0 {
+			k.g.undo(c, into[:i])
+			return false
+		}
+	}
+	return true
 }
 
 // FreeBulk takes several objects back.

@@ -109,6 +109,16 @@ func (g *Allocator) drop(o *object) impls.Addr {
 	return o.block
 }
 
+// undo takes back objects that were just handed out and never used.
+func (g *Allocator) undo(c *machine.Ctx, objects []impls.Addr) {
+	for _, a := range objects {
+		g.enter(c)
+		block := g.drop(g.table[a])
+		g.leave(c)
+		g.inner.Free(c, block)
+	}
+}
+
 // discard checks an object that leaves the quarantine and returns its block.
 func (g *Allocator) discard(o *object) impls.Addr {
 	g.look(o)

@@ -9,8 +9,9 @@ import (
 // meets is predicted object by object, on slabs that change meanwhile. Objects that are
 // freed are each checked by themselves, in an order that SLUB and a guard choose, so that
 // the reports about one come together and the order of the objects is open. A bulk
-// allocation that fails has taken objects and given them back, nobody knows which: with
-// damage about nothing is judged behind it.
+// allocation that fails has taken objects and given them back, nobody knows how many: what
+// it reports must be explained by damage, and what of the damage it wrote over is seen by
+// looking.
 
 // BeginBulk is Begin for a bulk operation.
 func (s *Shadow) BeginBulk(evs []impls.Event) {
@@ -18,6 +19,7 @@ func (s *Shadow) BeginBulk(evs []impls.Event) {
 		s.begun, s.target = true, s.of(evs[0].Cache, 0)
 		if !s.lost && s.misused && !s.Blind {
 			s.look()
+			s.peek()
 		}
 		return
 	}
@@ -38,11 +40,13 @@ func (s *Shadow) EndBulk(evs []impls.Event, reports []*debugcheck.Report,
 	for range evs {
 		s.goAhead = append(s.goAhead, true)
 	}
-	s.failed(evs)
+	failed := s.failed(evs)
 	switch {
 	case s.lost:
 	case !s.Alone:
 		s.endedBulk(evs, reports)
+	case s.begun && failed && s.misused:
+		s.judgeFailed(&evs[0], reports)
 	case s.begun:
 		s.judgeBulk(evs, reports)
 	case len(reports) > 0:
@@ -50,7 +54,7 @@ func (s *Shadow) EndBulk(evs []impls.Event, reports []*debugcheck.Report,
 	}
 	s.begun, s.lost = false, s.lost || s.blurred
 	for i := range evs {
-		s.freed = s.goAhead[i]
+		s.freed, s.kept = s.goAhead[i], false
 		s.track(&evs[i])
 		done(&evs[i])
 	}
@@ -75,14 +79,71 @@ func (s *Shadow) HaltedBulk(evs []impls.Event, reports []*debugcheck.Report) {
 	s.begun = false
 }
 
-// failed notes a bulk allocation that had no memory.
-func (s *Shadow) failed(evs []impls.Event) {
+// failed says whether a bulk operation was an allocation that had no memory, and notes that
+// it has left its tracks on objects of its cache. A guard forgets objects with their tracks.
+func (s *Shadow) failed(evs []impls.Event) bool {
 	k := s.of(evs[0].Cache, 0)
-	if k == nil || evs[0].Code != impls.OpAlloc || evs[0].Outcome != impls.NoMem {
-		return
+	if k == nil || s.Blind || evs[0].Code != impls.OpAlloc || evs[0].Outcome != impls.NoMem {
+		return false
 	}
 	k.untold = true
-	s.lost = s.lost || s.Blind || len(k.hurt) > 0
+	return true
+}
+
+// peek notes the damaged bytes of the cache in hand as they are.
+func (s *Shadow) peek() {
+	s.peeked = s.peeked[:0]
+	if s.target == nil {
+		return
+	}
+	var b [1]byte
+	//tidy:maporder each is looked at by itself
+	for a := range s.target.hurt {
+		if s.Memory.Read(a, b[:]) == 1 {
+			s.peeked = append(s.peeked, peeked{a, b[0]})
+		}
+	}
+}
+
+// A peeked is a damaged byte, wrong as it is.
+type peeked struct {
+	a    impls.Addr
+	byte byte
+}
+
+// judgeFailed judges a bulk allocation that had no memory.
+func (s *Shadow) judgeFailed(ev *impls.Event, reports []*debugcheck.Report) {
+	for _, r := range reports {
+		if !s.explained(ev, r) {
+			s.accuse(r)
+			return
+		}
+	}
+	var b [1]byte
+	for _, p := range s.peeked {
+		if s.Memory.Read(p.a, b[:]) == 1 && b[0] != p.byte {
+			s.target.hurt.heal(p.a, p.a+1)
+		}
+	}
+	s.swap()
+	now := s.look()
+	s.swap()
+	if now {
+		s.forgets()
+		s.settle()
+	}
+	s.swap()
+	s.shown = now
+}
+
+// forgets is vanished where what was checked is settled already.
+func (s *Shadow) forgets() {
+	for i := range s.before.Slabs {
+		b := &s.before.Slabs[i]
+		if k := s.cacheOf(s.before.Caches[b.Cache].Handle); k != nil && !s.remains(b) {
+			k.hurt.heal(b.Addr, b.Addr+s.PageSize<<uint(b.Order))
+		}
+	}
 }
 
 // judgeBulk is judge for a bulk operation.

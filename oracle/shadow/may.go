@@ -264,14 +264,39 @@ func (s *Shadow) Blocks(op *impls.Op, a impls.Addr) bool {
 		return code != impls.OpDestroy || !s.asksCounters(s.of(op.Cache, 0)) || s.shakes(op)
 	case len(s.odd) == 0 || s.lost || code.Misuses():
 		return false
-	case code.Bulk():
-		return true // which of several objects meets the damage is the allocator's choice
 	case !s.look():
 		return true
+	case code.Bulk():
+		return s.unsound(s.of(op.Cache, 0))
 	case freesProperly(code):
 		return s.neverMends() || s.headless(a)
 	}
 	return s.shakes(op)
+}
+
+// unsound says whether a slab of k has a link or a count that is not what it should be: which
+// of several objects meets it is the allocator's choice.
+func (s *Shadow) unsound(k *cache) bool {
+	if k == nil {
+		return false
+	}
+	for i := range s.before.Slabs {
+		b := &s.before.Slabs[i]
+		if s.before.Caches[b.Cache].Handle != k.Debugger.(impls.Cache) || !s.odd[b.Page] ||
+			s.retired[b.Page] {
+			continue
+		}
+		v := s.view(k, i)
+		if v.d.Objects != v.d.Max || v.d.Inuse != v.d.Objects-len(v.chain) || v.d.Frozen {
+			return true
+		}
+		for _, a := range v.chain {
+			if !v.holds(a) || !k.l.Rules.SLAB() && s.badLink(v, a) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // asksCounters says whether a destroy of k is refused for nothing but its counters: it has no

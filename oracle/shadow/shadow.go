@@ -66,11 +66,14 @@ type Shadow struct {
 	doomed     *cache  // that a destroy is to end
 	freed      bool    // the rules let the free in hand go ahead
 	inside     bool    // what is freed begins no object, and passes the red words of one
+	untried    bool    // the allocation in hand was refused before it was tried
+	kept       bool    // what was given back by the operation that just ended was refused
 	gone       bool    // the misuse in hand really gave something back
 
 	storedAfter []debugcheck.Slab
 	stretches   []stretch     // of the object in hand
 	views       map[int]*view // of a bulk operation: slabs as they change, by number
+	peeked      []peeked      // damaged bytes as they were before a bulk operation
 	goAhead     []bool        // of a bulk free: whether the rules let each go ahead
 	window      [4096]byte    // of memory that is looked at
 }
@@ -122,7 +125,7 @@ func (s *Shadow) Reset(u Setup) {
 	s.births, s.clock, s.quarantine = 0, 0, s.quarantine[:0]
 	s.departed = s.departed[:0]
 	s.ops, s.want, s.groups = s.ops[:0], s.want[:0], s.groups[:0]
-	s.begun, s.freed, s.gone = false, true, false
+	s.begun, s.freed, s.gone, s.untried = false, true, false, false
 }
 
 // Judged is the number of operations whose reports were held against the rules.
@@ -270,7 +273,7 @@ func (s *Shadow) giveBack(a impls.Addr, o *object, misuse bool) {
 		s.release(a, o)
 		s.gone = misuse
 	} else if !misuse {
-		o.kept, o.size = true, 0
+		o.kept, o.size, s.kept = true, 0, true
 		if !s.Alone {
 			s.blur(a) // only its reports say that it was refused
 		}
@@ -286,6 +289,9 @@ func (s *Shadow) release(a impls.Addr, o *object) {
 // Gone says whether the misuse that just ended really gave something back, so that
 // the program has it no more.
 func (s *Shadow) Gone() bool { return s.gone }
+
+// Kept says whether the operation that just ended gave back an object and was refused.
+func (s *Shadow) Kept() bool { return s.kept }
 
 // Refused says whether the object at a was given back and refused.
 func (s *Shadow) Refused(a impls.Addr) bool {

@@ -62,10 +62,14 @@ func (s *Shadow) Begin(ev *impls.Event) {
 	}
 }
 
+// Untried says that the allocation which is about to end was refused on purpose before the
+// allocator looked for an object.
+func (s *Shadow) Untried() { s.untried = true }
+
 // End is told of an operation that is over, with its reports. One that was skipped
 // had no Begin.
 func (s *Shadow) End(ev *impls.Event) {
-	s.freed, s.gone = true, false
+	s.freed, s.gone, s.kept = true, false, false
 	switch {
 	case s.lost:
 	case !s.Alone:
@@ -75,7 +79,7 @@ func (s *Shadow) End(ev *impls.Event) {
 	case len(ev.Reports) > 0:
 		s.accuse(ev.Reports[0])
 	}
-	s.begun, s.lost = false, s.lost || s.blurred
+	s.begun, s.untried, s.lost = false, false, s.lost || s.blurred
 	s.shown = s.shown && !ev.Code.Misuses()
 	s.track(ev)
 }
@@ -236,7 +240,7 @@ func (s *Shadow) allocates(ev *impls.Event) {
 	if k == nil && ev.Cache < 0 && ev.Addr == 0 && len(ev.Reports) > 0 {
 		k = s.named(ev.Reports[0].Cache)
 	}
-	if k != nil && !(ev.Code == impls.OpRealloc && k == s.target) {
+	if k != nil && !s.untried && !(ev.Code == impls.OpRealloc && k == s.target) {
 		familyOf(k.l.Rules).alloc(s, k)
 	}
 }
