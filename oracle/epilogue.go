@@ -180,9 +180,13 @@ func (r *Runner) returned(e *ending) {
 		return
 	}
 	kept := 0
+	r.managed()
 	for i := range r.snap.Slabs {
 		b := &r.snap.Slabs[i]
 		kept += 1 << b.Order
+		if r.snap.Caches[b.Cache].Internal {
+			r.slab(b) // what it has in use describes slabs that are still there
+		}
 		if r.snap.Caches[b.Cache].Dead {
 			r.judge.fault(fault.PagesLeaked, "%s outlives its cache", name(b,
 				&r.snap.Caches[b.Cache]))

@@ -319,7 +319,8 @@ func (l *toyPages) Drain(*machine.Ctx) {}
 func (l *toyPages) FreePages() int     { return l.m.Pages - l.hides }
 
 func allRules() []rule {
-	return slices.Concat(ownershipRules, contentsRules, structureRules, differenceRules)
+	return slices.Concat(ownershipRules, contentsRules, structureRules, managerRules,
+		differenceRules)
 }
 
 // TestTitles: every rule raises its title when it is broken, nothing but that while
@@ -412,7 +413,6 @@ func TestNativeChecks(t *testing.T) {
 func TestTitlesComplete(t *testing.T) {
 	elsewhere := map[fault.Title]string{
 		fault.Footprint:        "needs a steady load: not checked yet",
-		fault.OffSlabLimit:     "no subject keeps its management off the slab yet",
 		fault.BuddiesApart:     "TestPageRules",
 		fault.PoolLimit:        "TestPageRules",
 		fault.PairDiffers:      "TestDiffers of fuzz/pairs",
