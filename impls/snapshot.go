@@ -54,6 +54,12 @@ type CacheState struct {
 	Manager  Cache
 	Limit    int
 	Internal bool
+	// Bounded says that the design bounds what the cache keeps. With FullLists free slabs
+	// stay, and up to PerCPU objects are held for each CPU. Otherwise its node keeps at
+	// most Spare slabs all of whose objects are free, and each CPU has at most Store slabs
+	// on its partial list.
+	Bounded              bool
+	PerCPU, Spare, Store int
 }
 
 // A ShrinkAnswer is what a cache promises to answer to shrink.

@@ -118,6 +118,8 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	}
 	if r.deep {
 		r.between(c, &x.ev)
+	} else {
+		r.farBetween(c)
 	}
 	c.EndLine(next)
 }

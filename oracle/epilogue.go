@@ -180,6 +180,7 @@ func (r *Runner) returned(e *ending) {
 		return
 	}
 	kept := 0
+	r.footprint()
 	r.managed()
 	for i := range r.snap.Slabs {
 		b := &r.snap.Slabs[i]

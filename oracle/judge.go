@@ -26,6 +26,7 @@ type judge struct {
 	inCache []int        // live objects by slot of cache
 	first   func()       // called before the first fault is noted; nil when nobody asks
 	objects int          // live
+	peak    int          // the most objects that were live at once
 	bytes   uint64
 	// counts of what was judged, by rule
 	judged [2]uint64
@@ -41,7 +42,7 @@ func (j *judge) reset(mem impls.Memory, align uint64, shift uint, checks Checks)
 	j.mem, j.align, j.checks = mem, align, checks
 	j.live.Reset(shift)
 	j.faults, j.at, j.now = j.faults[:0], j.at[:0], 0
-	j.objects, j.bytes, j.judged = 0, 0, [2]uint64{}
+	j.objects, j.peak, j.bytes, j.judged = 0, 0, 0, [2]uint64{}
 	j.arena = false
 	j.ctx, j.where, j.inCache = nil, fault.Where{Line: -1, CPU: -1}, j.inCache[:0]
 }
@@ -176,6 +177,7 @@ func (j *judge) place(ev *impls.Event) {
 	}
 	j.live.Start(ev.Addr)
 	j.objects++
+	j.peak = max(j.peak, j.objects)
 	j.bytes += size
 }
 
@@ -246,6 +248,7 @@ func (j *judge) revive(a impls.Addr, n uint64) {
 	}
 	j.live.Start(a)
 	j.objects++
+	j.peak = max(j.peak, j.objects)
 	j.bytes += n
 }
 

@@ -18,7 +18,7 @@ import (
 // forgotten but for those at which something was found, names that hold nothing
 // any more as well (not where caches are debugged: misuse needs them), and no
 // transcript is kept. The structure is looked at where the
-// program says check and at the end.
+// program says check, at the end, and in between the more seldom the longer it runs.
 //
 // Errors are those of the reader, and a second context, a schedule, store buffers
 // (with file and line) or a subject that cannot run it. What ran before the error

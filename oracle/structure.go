@@ -13,12 +13,13 @@ import (
 
 // shape is the check of structure (check 4): what one run has looked at and said.
 type shape struct {
-	checks int
-	told   map[fault.Title]bool
-	seen   []uint64            // bit per object of the slab in hand
-	order  []position          // slabs of the list in hand
-	own    map[impls.Addr]bool // objects that the allocator uses itself
-	pages  pages.Checker
+	checks  int
+	told    map[fault.Title]bool
+	seen    []uint64            // bit per object of the slab in hand
+	order   []position          // slabs of the list in hand
+	own     map[impls.Addr]bool // objects that the allocator uses itself
+	pages   pages.Checker
+	tallies []tally // of the caches, by index
 }
 
 func (s *shape) reset() {
@@ -167,6 +168,7 @@ func (r *Runner) structure(c *machine.Ctx) {
 			r.ordered(i)
 		}
 	}
+	r.footprint()
 	r.placed()
 	r.paged()
 }

@@ -320,7 +320,7 @@ func (l *toyPages) FreePages() int     { return l.m.Pages - l.hides }
 
 func allRules() []rule {
 	return slices.Concat(ownershipRules, contentsRules, structureRules, managerRules,
-		differenceRules)
+		footprintRules, differenceRules)
 }
 
 // TestTitles: every rule raises its title when it is broken, nothing but that while
@@ -412,7 +412,6 @@ func TestNativeChecks(t *testing.T) {
 // left out is named with the reason, or with the test that has it.
 func TestTitlesComplete(t *testing.T) {
 	elsewhere := map[fault.Title]string{
-		fault.Footprint:        "needs a steady load: not checked yet",
 		fault.BuddiesApart:     "TestPageRules",
 		fault.PoolLimit:        "TestPageRules",
 		fault.PairDiffers:      "TestDiffers of fuzz/pairs",

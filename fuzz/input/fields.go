@@ -42,6 +42,8 @@ var fields = []string{
 	"slab.pages",
 	"slab.pobjects",
 	"cpu_slab.tid",
+	"cpu.work",
+	"cpu_slab.lock",
 }
 
 // fieldIndex finds the byte of a field's name; it is read only.

@@ -45,6 +45,8 @@ func (p *Pair) Applies(c *oracle.Compiled) (ok bool, why string) {
 	switch {
 	case c.Operations() > opsMax:
 		return false, "too many operations to write down"
+	case p.Row.Alone && !c.Sequential():
+		return false, "several contexts"
 	case p.Row.View != Whole && misuses(c):
 		return false, "what a misuse hits is each side's own"
 	}

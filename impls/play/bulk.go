@@ -40,6 +40,9 @@ func (e *Exec) BeginBulk(c *machine.Ctx, op *impls.Op, seed *impls.Event, b *Bul
 	if s.cache = nil; why == impls.OK {
 		if s.cache = e.enter(c, op.Cache); s.cache == nil {
 			why = e.without(op.Cache)
+		} else if s.cache.ctor && op.Flags&impls.FlagZero != 0 {
+			e.leave(c, s.cache)
+			why = impls.Skipped
 		} else if _, able := s.cache.cache.(impls.BulkCache); !able {
 			e.leave(c, s.cache)
 			why = impls.Unsupported
@@ -52,7 +55,7 @@ func (e *Exec) BeginBulk(c *machine.Ctx, op *impls.Op, seed *impls.Event, b *Bul
 	if op.Code == impls.OpAllocBulk {
 		for i := range b.Events {
 			ev := &b.Events[i]
-			ev.Size, ev.Align = s.cache.size, s.cache.align
+			ev.Size, ev.Align, ev.Ctor = s.cache.size, s.cache.align, s.cache.ctor
 			b.addrs = append(b.addrs, 0)
 		}
 	} else if e.claimBulk(c, b); len(b.addrs) == 0 {
@@ -110,6 +113,7 @@ func (e *Exec) claimBulk(c *machine.Ctx, b *BulkStep) {
 		}
 		ev.Addr, ev.Size, ev.Want = held.Addr, held.Size, held.Pattern
 		ev.Bad = e.mem.Verify(held.Addr, held.Size, held.Pattern)
+		e.construct(held)
 		b.addrs = append(b.addrs, held.Addr)
 	}
 }
@@ -154,6 +158,8 @@ func (e *Exec) bindBulk(c *machine.Ctx, b *BulkStep, i int) {
 	ev.Addr, ev.Fresh = b.addrs[i], s.op.Pattern+impls.Pattern(i)
 	if s.op.Flags&impls.FlagZero != 0 {
 		ev.Bad = e.mem.Verify(ev.Addr, ev.Size, 0)
+	} else if ev.Ctor {
+		ev.Bad = e.mem.Verify(ev.Addr, ev.Size, impls.CtorPattern)
 	}
 	if e.fresh != nil {
 		e.fresh(s.op, ev)

@@ -39,7 +39,8 @@ func (sys *system) Snapshot(s *impls.Snapshot) bool {
 // state describes the cache.
 func (s *Cache) state() impls.CacheState {
 	k := impls.CacheState{Name: s.name, Handle: s, Size: s.size, Stride: s.stride,
-		Align: s.align, Dead: s.dead, FullLists: true, Shrinks: impls.AnswersPages}
+		Align: s.align, Dead: s.dead, FullLists: true, Bounded: true,
+		Shrinks: impls.AnswersPages}
 	if s.notFull != nil {
 		k.Ordered, k.FirstNotFull = true, int(s.notFull.Peek())-1
 	}

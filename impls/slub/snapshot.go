@@ -98,9 +98,7 @@ func (h *heap) Snapshot(s *impls.Snapshot) bool {
 	s.Reset()
 	h.pages.Snapshot(s)
 	for _, k := range h.caches {
-		s.Caches = append(s.Caches, impls.CacheState{Name: k.name, Handle: k, Size: k.size,
-			Stride: k.stride, Align: k.align, LinkOffset: k.link, Dead: k.dead,
-			Shrinks: impls.AnswersRemains})
+		s.Caches = append(s.Caches, k.state())
 	}
 	for i := range h.ghost.slabs {
 		h.ghost.slabs[i].show(s)
@@ -112,6 +110,16 @@ func (h *heap) Snapshot(s *impls.Snapshot) bool {
 		}
 	}
 	return true
+}
+
+// state describes the cache. A CPU's store takes one slab whatever its limit.
+func (k *Cache) state() impls.CacheState {
+	s := impls.CacheState{Name: k.name, Handle: k, Size: k.size, Stride: k.stride, Align: k.align,
+		LinkOffset: k.link, Dead: k.dead, Shrinks: impls.AnswersRemains, Bounded: true, Spare: int(k.minPartial)}
+	if k.partial.keeps() {
+		s.Store = int(max(k.cpuPartial, 1))
+	}
+	return s
 }
 
 // show adds the slab. Its place in s is that in the registry.

@@ -128,6 +128,9 @@ func (s *Shadow) Reset(u Setup) {
 	s.begun, s.freed, s.gone, s.untried = false, true, false, false
 }
 
+// Misused says whether something was misused so far.
+func (s *Shadow) Misused() bool { return s.misused }
+
 // Judged is the number of operations whose reports were held against the rules.
 func (s *Shadow) Judged() int { return s.reports }
 
