@@ -78,7 +78,7 @@ func (n *tally) add(b *impls.SlabState) {
 // how many. Of the program's objects each may have been one of this cache. An operation in
 // flight may have two more, the old and the new one of a realloc.
 func (r *Runner) slabsMost(k *impls.CacheState, n *tally) int {
-	if k.PerCPU == 0 && r.v.Caps&(impls.CapFlush|impls.CapTune) != 0 {
+	if k.PerCPU == 0 && r.v.Caps.Has(impls.CapTune) {
 		return -1
 	}
 	objects := r.judge.peak + k.PerCPU*r.m.CPUs
