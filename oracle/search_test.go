@@ -137,7 +137,7 @@ func TestSinglesSilent(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"slub-2008-irqsave", "slub-2008-seq", "slab-locked",
-		"slub-2021-partial-irqsave"} {
+		"slub-2021-partial-irqsave", "slub-2011-tid", "slub-2021-partial-irqsave-pools"} {
 		v := subject(t, name)
 		schedules := 0
 		for _, file := range files {

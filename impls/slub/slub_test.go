@@ -115,7 +115,8 @@ func bodies(ctx string, n int, f func(lines []string)) {
 }
 
 // TestHandlers delivers every short handler at every point of a short task: the
-// sequence fast path at all first values of small sequence numbers.
+// sequence fast path at all first values of small sequence numbers, and that with
+// transaction ids, which have none.
 func TestHandlers(t *testing.T) {
 	length := 6
 	if testing.Short() {
@@ -135,13 +136,61 @@ func TestHandlers(t *testing.T) {
 		for _, task := range tasks {
 			p := &program{cfg: machineOf(1, 8), spec: specOf(task.objects)}
 			p.cfg.SeqBits, p.cfg.Seq0 = 2, seq0
-			w := newWorld(t, "slub-2008-seq", p)
+			worlds := []*world{newWorld(t, "slub-2008-seq", p)}
+			if seq0 == 0 {
+				worlds = append(worlds, newWorld(t, "slub-2011-tid", p))
+			}
 			bodies("irq0", length, func(lines []string) {
-				if t.Failed() {
-					return
-				}
 				p.lines = append(slices.Clone(task.lines), lines...)
-				w.silent(t, fmt.Sprintf("seq0=%d", seq0), w.interrupt(0))
+				for _, w := range worlds {
+					if !t.Failed() {
+						w.silent(t, fmt.Sprintf("seq0=%d", seq0), w.interrupt(0))
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestOverwrites: the slow path of 2008 loses objects without anybody in between, once
+// the sequence number stands at all ones, and with a wide one, which never does, it does not.
+func TestOverwrites(t *testing.T) {
+	p := &program{cfg: machineOf(1, 8), spec: specOf(3)}
+	lost := map[int]int{}
+	for _, width := range []int{2, 32} {
+		p.cfg.SeqBits = width
+		w := newWorld(t, "slub-2008-seq-slowpath", p)
+		bodies("cpu0", 6, func(lines []string) {
+			p.lines = lines
+			w.run(nil)
+			if !w.wrong() {
+				return
+			}
+			lost[width]++
+			if says := w.says(); !strings.Contains(says, "free object lost") && !t.Failed() {
+				t.Errorf("%s:\n%s", strings.Join(lines, "\n"), says)
+			}
+		})
+	}
+	if lost[2] == 0 || lost[32] != 0 {
+		t.Errorf("programs that lose objects, by width of the number: %v", lost)
+	}
+}
+
+// TestMovedTwice moves a task that has transaction ids to the other CPU, and back, at
+// every pair of points. Both CPUs make as many list changes, and both lists are empty at
+// times.
+func TestMovedTwice(t *testing.T) {
+	for _, name := range []string{"slub-2011-tid", "slub-2021-tid-partial"} {
+		for objects := 1; objects <= 2; objects++ {
+			p := &program{cfg: machineOf(2, 8), spec: specOf(objects), lines: []string{
+				"t1@0 a=alloc", "cpu1 x=alloc", "t1@0 free a", "t1@0 b=alloc", "cpu1 free x",
+				"t1@0 free b",
+			}}
+			p.cfg.Preempt = machine.PreemptFull
+			w := newWorld(t, name, p)
+			w.silentPairs(t, "moved twice", func(c *machine.Ctx, _ machine.Point) machine.Action {
+				return machine.Action{Kind: machine.Move, CPU: 1 - c.CPUID()}
 			})
 		}
 	}
