@@ -14,12 +14,12 @@ type slowStart interface {
 // region of disabled interrupts: the slab's freelist becomes the CPU's.
 // Cause: the fast path went there with an empty list only, and nothing came in between.
 // Effect: under a fast path that leaves interrupts on the CPU's list need not be empty.
-// It gives up at a sequence number of all ones and on a list that leaves its base,
-// objects and all; an interrupt frees onto the list that it found empty; and the task may
-// have come to another CPU. If objects were freed to the slab meanwhile, too, these
-// become the list, and those that were on it are on none. (If not, the slab is let go, and
-// its objects go back to it.) The mail that proposed such a fast path does not show the
-// slow path. Fix: takeList.
+// It gives up at a sequence number of all ones and on a list that leaves its base, as the
+// last object of every fresh list does, whose end mark has none; an interrupt frees onto
+// the list that it found empty; and the task may have come to another CPU. If objects
+// were freed to the slab meanwhile, too, these become the list, and those that were on it
+// are on none. (If not, the slab is let go, and its objects go back to it.) The mail that
+// proposed such a fast path does not show the slow path. Fix: takeList.
 type overwriteList struct{}
 
 func (overwriteList) fromCPU(c *machine.Ctx, k *Cache, s *cpuSlab) uint64 {
