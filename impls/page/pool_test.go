@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -246,6 +247,45 @@ func TestPoolDrainHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	noFaults(t, m)
+}
+
+// TestOffline: a CPU that goes out of use gives up its pool and no other, the own CPU cannot
+// go, and without pools there is nothing to do.
+func TestOffline(t *testing.T) {
+	for _, v := range page.Variants() {
+		cfg := machine.DefaultConfig()
+		cfg.CPUs = 3
+		m := machine.New(cfg)
+		in := v.New(m)
+		var after [3]int
+		var own error
+		m.AddTask("cpu0", 0, 0, true, line(0, func(c *machine.Ctx) {
+			c.RunOnAll(func(c *machine.Ctx) {
+				in.Pages().FreePages(c, in.Pages().AllocPages(c, 0, 0))
+			})
+			own = in.(impls.Hotplugger).Offline(c, 0)
+			if err := in.(impls.Hotplugger).Offline(c, 1); err != nil {
+				t.Errorf("%s: %v", v.Name, err)
+			}
+		}))
+		if err := m.Sim().Run(nil); err != nil {
+			t.Fatal(err)
+		}
+		noFaults(t, m)
+		var s impls.Snapshot
+		in.Snapshot(&s)
+		for _, p := range s.Pools {
+			after[p.CPU] = len(p.Pages)
+		}
+		want := [3]int{1, 0, 1}
+		if v.Name == "page-buddy" {
+			want = [3]int{}
+		}
+		if after != want || !errors.Is(own, impls.ErrInvalid) || s.PagesFree != cfg.Pages {
+			t.Errorf("%s: pools of %v pages, %d free, own %v", v.Name, after, s.PagesFree, own)
+		}
+		m.Close()
+	}
 }
 
 // TestPoolDrainLong: the largest pools of the most CPUs are drained within the limit of

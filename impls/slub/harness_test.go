@@ -15,7 +15,7 @@ import (
 
 // A program is what one run does: lines of tasks and handlers in order. A line is
 // "cpu0 a=alloc", "cpu0 free a", "irq0 …", "t1@0 …" (a task that may move),
-// with the verbs alloc, zalloc, atomic, free, shrink, drain, validate, check. Every
+// with the verbs alloc, zalloc, atomic, free, shrink, drain, flush, offline, validate, check. Every
 // report of a debug check is something wrong.
 type program struct {
 	cfg   machine.Config
@@ -162,6 +162,12 @@ func (w *world) do(c *machine.Ctx, op string) {
 		w.cache.Shrink(c)
 	case "drain":
 		w.in.Pages().Drain(c)
+	case "flush":
+		w.cache.(impls.Flusher).Flush(c)
+	case "offline":
+		if err := w.in.(impls.Hotplugger).Offline(c, int(name[0]-'0')); err != nil {
+			w.fail("offline %s: %v", name, err)
+		}
 	case "validate":
 		if _, err := w.cache.(impls.Debugger).Validate(c); err != nil {
 			w.fail("validate: %v", err)
@@ -522,6 +528,17 @@ func sound() []string {
 		}
 	}
 	return names
+}
+
+// kinds lists the kernels that a variant is made for, from one on.
+func kinds(t testing.TB, name string, from machine.Preempt) []machine.Preempt {
+	var list []machine.Preempt
+	for _, p := range variant(t, name).Machines {
+		if p >= from {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // each runs a test on every sound variant.

@@ -9,11 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"allocfuzz/impls"
+	"allocfuzz/impls/machine"
 )
 
 // stores are the variants that differ only in how a CPU's store is changed.
 var stores = []string{
 	"slub-2021-partial-cmpxchg", "slub-2021-partial-cmpxchg-irqson", "slub-2021-partial-irqsave",
+	"slub-2021-partial-locallock",
 }
 
 // twoStored is a cache of two objects a slab whose CPUs store two slabs.
@@ -42,6 +44,12 @@ func pushedInPop() *program {
 	}}
 }
 
+// realTime is the same program on a real-time machine.
+func realTime(p *program) *program {
+	p.cfg.Preempt = machine.PreemptRT
+	return p
+}
+
 // TestStoreIsFound: one interrupt breaks the pushes and the pop at exactly the points
 // between the first load of what changes and the write that relies on it.
 func TestStoreIsFound(t *testing.T) {
@@ -63,6 +71,10 @@ func TestStoreIsFound(t *testing.T) {
 		{stores[0], pushedInPop(), nil, ""},
 		{stores[1], pushedInPop(), pop, "slab lost"},
 		{stores[2], pushedInPop(), nil, ""},
+		{stores[3], broughtBack(), nil, ""},
+		{stores[3], pushedInPop(), nil, ""},
+		{stores[3], realTime(broughtBack()), nil, ""},
+		{stores[3], realTime(pushedInPop()), nil, ""},
 	}
 	for i, tt := range tests {
 		t.Run(fmt.Sprintf("%s/%d", tt.variant, i), func(t *testing.T) {
@@ -114,7 +126,7 @@ func TestStorePairs(t *testing.T) {
 				}
 				p.lines = slices.Clone(lines)
 				want := worlds[2].outcome(t)
-				for _, w := range worlds[:2] {
+				for _, w := range worlds {
 					if diff := cmp.Diff(want, w.outcome(t)); diff != "" {
 						t.Errorf("%s:\n%s\n(-%s +this)\n%s", w.v.Name, strings.Join(lines, "\n"),
 							stores[2], diff)

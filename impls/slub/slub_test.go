@@ -252,17 +252,19 @@ func TestWrap(t *testing.T) {
 // from missing it.
 func TestPreempted(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
-		p := &program{cfg: machineOf(1, 8), spec: specOf(4)}
-		p.cfg.SeqBits, p.cfg.Preempt = 2, machine.PreemptFull
-		w := newWorld(t, name, p)
-		bodies("t1@0", 5, func(lines []string) {
-			if t.Failed() {
-				return
-			}
-			p.lines = append([]string{"cpu0 w=alloc", "cpu0 a=alloc"}, lines...)
-			p.lines = append(p.lines, "cpu0 b=alloc")
-			w.silentHow(t, "preempted", at{again: true}, w.switchTo(1))
-		})
+		for _, preempt := range kinds(t, name, machine.PreemptFull) {
+			p := &program{cfg: machineOf(1, 8), spec: specOf(4)}
+			p.cfg.SeqBits, p.cfg.Preempt = 2, preempt
+			w := newWorld(t, name, p)
+			bodies("t1@0", 5, func(lines []string) {
+				if t.Failed() {
+					return
+				}
+				p.lines = append([]string{"cpu0 w=alloc", "cpu0 a=alloc"}, lines...)
+				p.lines = append(p.lines, "cpu0 b=alloc")
+				w.silentHow(t, "preempted", at{again: true}, w.switchTo(1))
+			})
+		}
 	})
 }
 
@@ -275,9 +277,11 @@ func TestMigrated(t *testing.T) {
 				"t1@0 w=alloc", "cpu1 v=alloc", "t1@0 a=alloc", "t1@0 free w", "t1@0 b=alloc",
 				"cpu1 free v", "t1@0 free a", "t1@0 c=alloc", "cpu1 u=alloc", "t1@0 free b",
 			}}
-			p.cfg.SeqBits, p.cfg.Preempt = 2, machine.PreemptFull
-			w := newWorld(t, name, p)
-			w.silent(t, "moved", move(1))
+			p.cfg.SeqBits = 2
+			for _, p.cfg.Preempt = range kinds(t, name, machine.PreemptFull) {
+				w := newWorld(t, name, p)
+				w.silent(t, "moved", move(1))
+			}
 		}
 	})
 }
@@ -309,6 +313,15 @@ func TestTwoCPUs(t *testing.T) {
 			"cpu1 drain", "cpu0 free b", "cpu1 y=alloc", "cpu0 d=alloc", "cpu0 drain",
 			"cpu1 free x",
 		},
+		"flush": {
+			"cpu0 a=alloc", "cpu0 b=alloc", "cpu1 x=alloc", "cpu0 flush", "cpu0 free a",
+			"cpu1 flush", "cpu1 free b", "cpu0 c=alloc", "cpu1 y=alloc", "cpu0 flush",
+		},
+		"offline": {
+			"cpu0 a=alloc", "cpu0 b=alloc", "cpu1 x=alloc", "cpu1 y=alloc", "cpu1 z=alloc",
+			"cpu1 free x", "cpu0 offline 1", "cpu1 free y", "cpu0 free z", "cpu1 offline 0",
+			"cpu0 c=alloc", "cpu1 x=alloc",
+		},
 	}
 	each(t, func(t *testing.T, name string) {
 		for what, lines := range programs {
@@ -318,8 +331,7 @@ func TestTwoCPUs(t *testing.T) {
 				}
 				p := &program{cfg: machineOf(2, 16), spec: specOf(2), lines: lines}
 				p.spec.MinPartial, p.cfg.SeqBits = keep, 2
-				for preempt := machine.PreemptNone; preempt <= machine.PreemptFull; preempt++ {
-					p.cfg.Preempt = preempt
+				for _, p.cfg.Preempt = range kinds(t, name, machine.PreemptNone) {
 					w := newWorld(t, name, p)
 					w.silent(t, what, w.switchTo(0))
 					w.silent(t, what, w.switchTo(1))
@@ -345,6 +357,11 @@ func TestTwoSwitches(t *testing.T) {
 					continue
 				}
 				p := &program{cfg: machineOf(2, 8), spec: specOf(objects), lines: lines}
+				for _, p.cfg.Preempt = range kinds(t, name, machine.PreemptRT) {
+					w := newWorld(t, name, p)
+					w.silentPairs(t, "two switches", w.other)
+				}
+				p.cfg.Preempt = machine.PreemptNone
 				w := newWorld(t, name, p)
 				w.silentPairs(t, "two switches", w.other)
 			}
@@ -363,8 +380,10 @@ func TestInterrupts(t *testing.T) {
 				"irq0 free y", "cpu0 free d", "cpu0 shrink", "cpu1 e=atomic", "cpu1 f=alloc",
 			}}
 			p.cfg.SeqBits = 2
-			w := newWorld(t, name, p)
-			w.silent(t, "interrupt", w.interrupt(0))
+			for _, p.cfg.Preempt = range kinds(t, name, machine.PreemptNone) {
+				w := newWorld(t, name, p)
+				w.silent(t, "interrupt", w.interrupt(0))
+			}
 		}
 	})
 }
