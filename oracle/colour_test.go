@@ -7,6 +7,7 @@ import (
 	"allocfuzz/corpus"
 	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
+	"allocfuzz/oracle/sched"
 )
 
 // leaving is a slab without room for any colour but 0, whose object is shifted into the
@@ -125,6 +126,36 @@ func TestColourBothWays(t *testing.T) {
 			if got != want {
 				t.Errorf("%s, checks %x: found %q, want %q", tt.file, checks, got, want)
 			}
+		}
+	}
+}
+
+// TestColourTwice: in the committed program of two CPUs that take one next colour, both
+// slabs have colour 1 where nothing protects it, and 0 and 1 under the lock; nothing is
+// found.
+func TestColourTwice(t *testing.T) {
+	r := oracle.NewRunner()
+	t.Cleanup(r.Close)
+	p := scheduled(t, "corpus/seeds/colour-read-by-two-cpus.prog")
+	anchors, err := p.Anchors(&p.Prog.Scheds[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][2]uint64{
+		"slab-colour-racy": {1, 1}, "slab-colour-unclamped": {1, 1}, "slab-colour-locked": {0, 1},
+	} {
+		res := r.Run(p, subject(t, name),
+			oracle.Options{Chooser: sched.NewReplay(sched.Repair, anchors)})
+		if len(res.Faults) > 0 {
+			t.Errorf("%s: %v", name, res.Faults)
+		}
+		got := map[int32]uint64{}
+		for i := range res.Events[:4] {
+			ev := &res.Events[i]
+			got[ev.Op] = (ev.Addr%4096 - 48) / 64 // before the first object are 48 bytes
+		}
+		if got[0] != want[0] || got[1] != want[1] {
+			t.Errorf("%s: colours %d and %d, want %d", name, got[0], got[1], want)
 		}
 	}
 }

@@ -45,10 +45,10 @@ func (p *Pair) Applies(c *oracle.Compiled) (ok bool, why string) {
 	switch {
 	case c.Operations() > opsMax:
 		return false, "too many operations to write down"
-	case p.Row.Alone && !c.Sequential():
-		return false, "several contexts"
 	case p.Row.View != Whole && misuses(c):
 		return false, "what a misuse hits is each side's own"
+	case p.Row.View == Outcomes && !c.Sequential():
+		return false, "several contexts come in between at other places"
 	}
 	for i, v := range p.of {
 		on := p.on(i, c)
@@ -78,7 +78,7 @@ func (p *Pair) on(side int, c *oracle.Compiled) *oracle.Compiled {
 	if v.For(c.Config.Preempt) {
 		return c
 	}
-	if p.Row.View != Outcomes || !c.Sequential() || len(v.Machines) == 0 {
+	if p.Row.View != Outcomes || len(v.Machines) == 0 {
 		return nil
 	}
 	other := *c
@@ -103,8 +103,8 @@ func (p *Pair) Run(r *oracle.Runner, c *oracle.Compiled, mode sched.Mode,
 		out.Left = why
 		return out, nil
 	}
-	if len(anchors) > 0 && p.on(0, c) != p.on(1, c) {
-		out.Left = "departures on two machines"
+	if len(anchors) > 0 && p.Row.View == Outcomes {
+		out.Left = "departures, whose places are each side's own"
 		return out, nil
 	}
 	for i := range anchors {

@@ -204,8 +204,8 @@ func (a *atShared) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 // can follow.
 func TestPairsTogether(t *testing.T) {
 	each(t, func(t *testing.T, k *check) {
-		if k.pair.Row.Alone {
-			t.Skip("programs of one task only")
+		if k.pair.Row.View == pairs.Outcomes {
+			t.Skip("for one task only")
 		}
 		rng := rand.New(rand.NewPCG(2016, 3))
 		a := lookup(t, k.pair.Row.A)
@@ -336,15 +336,16 @@ func TestApplies(t *testing.T) {
 		{pairOf(t, locked, locked, pairs.Whole), misuse, nil, ""},
 		{pairOf(t, locked, racy, pairs.Uncoloured), two, anchors(t, two, 0), "departure at store"},
 		{pairOf(t, locked, racy, pairs.Uncoloured), two, anchors(t, two, 1), ""},
-		{pairOf(t, locked, before, pairs.Outcomes), two, []sched.Anchor{{Handler: -1,
+		{pairOf(t, locked, before, pairs.Whole), two, []sched.Anchor{{Handler: -1,
 			Kind: machine.KLock, Field: "cache.lock", N: 1,
 			Acts: []sched.Act{{Kind: machine.SwitchTo, Ctx: 1}}}}, "one side only"},
+		{pairOf(t, locked, before, pairs.Outcomes), two, nil, "several contexts"},
 		{pairOf(t, before, sharp, pairs.Whole), rt, nil, "other machines"},
 		{pairOf(t, before, sharp, pairs.Outcomes), rt, nil, ""},
 		{pairOf(t, locked, before, pairs.Outcomes), rt, nil, ""},
 		{pairOf(t, before, locked, pairs.Outcomes), rt, nil, ""},
 		{pairOf(t, before, locked, pairs.Outcomes), rt, []sched.Anchor{{Handler: -1,
-			Kind: machine.KEnd, Field: "-", N: 1}}, "two machines"},
+			Kind: machine.KEnd, Field: "-", N: 1}}, "departures"},
 	} {
 		out, err := tt.p.Run(r, tt.c, sched.Strict, tt.anchors)
 		if err != nil || out.Fault != nil || (out.Left == "") != (tt.want == "") ||
