@@ -135,6 +135,14 @@ func (k *check) run(c *oracle.Compiled, anchors []sched.Anchor) {
 	}
 }
 
+// programs is n, or less in short runs.
+func programs(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // each runs body for every pair of the table.
 func each(t *testing.T, body func(t *testing.T, k *check)) {
 	for _, p := range pairs.All() {
@@ -169,7 +177,7 @@ func TestPairs(t *testing.T) {
 		if k.runs < 50 {
 			t.Errorf("%d seeds, %d left out", k.runs, k.left)
 		}
-		k.generated(2000)
+		k.generated(programs(2000))
 	})
 }
 
@@ -209,7 +217,8 @@ func TestPairsTogether(t *testing.T) {
 		}
 		rng := rand.New(rand.NewPCG(2016, 3))
 		a := lookup(t, k.pair.Row.A)
-		for range 3000 {
+		n := programs(3000)
+		for range n {
 			p := input.Generate(rng, input.GenerateOptions{Lines: 6 + rng.IntN(30),
 				Decode: input.DecodeOptions{Budget: 256}})
 			p.Scheds = nil
@@ -221,7 +230,7 @@ func TestPairsTogether(t *testing.T) {
 				sched.Random{Seed: rng.Uint64(), Every: 2 << rng.IntN(5)}}})
 			k.run(c, k.r.Recorded())
 		}
-		if k.phased < 300 || k.left*20 > k.runs {
+		if k.phased < n/10 || k.left*20 > k.runs {
 			t.Errorf("%d programs with departures of %d, %d left out", k.phased, k.runs, k.left)
 		}
 	})
@@ -324,6 +333,7 @@ func TestApplies(t *testing.T) {
 		"sched subject=slab-colour-racy\nat alloc(a) store cache.colour_next 1: cpu1\n\n" +
 		"sched\nat alloc(a) lock cache.lock 9: cpu1\n")
 	rt := parse("machine preempt=rt\ncache c size=64\ncpu0 a = alloc c\ncpu0 free c a\n")
+	long := parse("cache c size=64\ncpu0 repeat 10000 {\n\tcpu0 a = alloc c\n\tcpu0 free c a\n}\n")
 	const before, sharp = "slub-2021-partial-irqsave", "slub-2022-debug-locked"
 	for _, tt := range []struct {
 		p       *pairs.Pair
@@ -334,6 +344,7 @@ func TestApplies(t *testing.T) {
 		{pairOf(t, locked, racy, pairs.Uncoloured), misuse, nil, "misuse"},
 		{pairOf(t, locked, racy, pairs.Outcomes), misuse, nil, "misuse"},
 		{pairOf(t, locked, locked, pairs.Whole), misuse, nil, ""},
+		{pairOf(t, locked, locked, pairs.Whole), long, nil, "too many"},
 		{pairOf(t, locked, racy, pairs.Uncoloured), two, anchors(t, two, 0), "departure at store"},
 		{pairOf(t, locked, racy, pairs.Uncoloured), two, anchors(t, two, 1), ""},
 		{pairOf(t, locked, before, pairs.Whole), two, []sched.Anchor{{Handler: -1,
