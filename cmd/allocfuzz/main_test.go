@@ -145,7 +145,7 @@ func TestRunReal(t *testing.T) {
 	}
 	dir := t.TempDir()
 	var out, errs bytes.Buffer
-	status := start([]string{"run", "--for", "2s", "--json", "--out", filepath.Join(dir, "out"),
+	status := start([]string{"run", "--for", "6s", "--json", "--out", filepath.Join(dir, "out"),
 		"--cache", filepath.Join(dir, "cache")}, strings.NewReader(""), &out, &errs)
 	if status != statusClean {
 		t.Fatalf("exit status %d, want %d\n%s\n%s", status, statusClean, out.String(),
