@@ -13,7 +13,7 @@ import (
 // bulk carries out one bulk operation, which may begin.
 func (x *ctxRun) bulk(c *machine.Ctx, op *impls.Op) {
 	r, b := x.r, &x.many
-	r.pattern += impls.Pattern(len(op.Slots) - 1) // each object has one of its own
+	r.patterns(op)
 	switch {
 	case r.shadowed && r.blocks(op):
 		r.exec.SkipBulk(c, op, &x.ev, b)
@@ -30,6 +30,14 @@ func (x *ctxRun) bulk(c *machine.Ctx, op *impls.Op) {
 	}
 	if r.deep {
 		r.between(c, bulkAnswer(b.Events))
+	}
+}
+
+// patterns uses up the patterns of an operation that has one already: each object of a bulk
+// operation has one of its own.
+func (r *Runner) patterns(op *impls.Op) {
+	for i := 1; i < len(op.Slots); i++ {
+		r.pattern = r.pattern.Next()
 	}
 }
 

@@ -83,8 +83,8 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 		c.EndLine(next)
 		return
 	}
-	r.res.Counts.Operations++
 	op := &l.Op
+	r.res.Counts.Operations += max(1, len(op.Slots))
 	if !r.exec.Ready(op) {
 		x.op = op
 		c.Wait(x)

@@ -84,7 +84,7 @@ func (s *sent) flatten(r *Runner, code []node) {
 		op := r.lines[n.line].Op
 		r.pattern = r.pattern.Next()
 		op.Pattern = r.pattern
-		r.pattern += impls.Pattern(max(len(op.Slots), 1) - 1)
+		r.patterns(&op)
 		s.batch.Ops = append(s.batch.Ops, op)
 		s.places = append(s.places, int32(n.line))
 	}

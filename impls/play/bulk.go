@@ -48,6 +48,10 @@ func (e *Exec) BeginBulk(c *machine.Ctx, op *impls.Op, seed *impls.Event, b *Bul
 			why = impls.Unsupported
 		}
 	}
+	if why == impls.OK && s.cache.ctor && op.Flags&impls.FlagZero != 0 {
+		e.leave(c, s.cache)
+		why = impls.Skipped
+	}
 	if why != impls.OK {
 		e.passBulk(c, b, why)
 		return false
@@ -129,15 +133,17 @@ func (e *Exec) CallBulk(c *machine.Ctx, b *BulkStep) {
 	cache.FreeBulk(c, b.addrs)
 }
 
-// EndBulk binds what came of an allocation and gives it contents; the patterns count on
-// from that of the operation. The events of a free are left as they were but for Reports.
+// EndBulk binds what came of an allocation and gives it contents; the patterns go on from
+// that of the operation. The events of a free are left as they were but for Reports.
 func (e *Exec) EndBulk(c *machine.Ctx, b *BulkStep) {
 	c.FailPage(0)
 	c.FailObject(0)
+	fresh := b.step.op.Pattern
 	for i := range b.Events {
 		switch ev := &b.Events[i]; {
 		case b.step.op.Code == impls.OpAllocBulk:
-			e.bindBulk(c, b, i)
+			e.bindBulk(c, b, i, fresh)
+			fresh = fresh.Next()
 		case ev.Outcome == impls.OK:
 			e.returned(c, ev.Slot, &b.held[i], nil)
 		}
@@ -147,7 +153,7 @@ func (e *Exec) EndBulk(c *machine.Ctx, b *BulkStep) {
 }
 
 // bindBulk is the end of an allocation for one of its slots.
-func (e *Exec) bindBulk(c *machine.Ctx, b *BulkStep, i int) {
+func (e *Exec) bindBulk(c *machine.Ctx, b *BulkStep, i int, fresh impls.Pattern) {
 	s, ev := &b.step, &b.Events[i]
 	ev.CPU = uint8(c.CPUID())
 	if !b.ok {
@@ -155,7 +161,7 @@ func (e *Exec) bindBulk(c *machine.Ctx, b *BulkStep, i int) {
 		e.bindVoid(c, ev.Slot)
 		return
 	}
-	ev.Addr, ev.Fresh = b.addrs[i], s.op.Pattern+impls.Pattern(i)
+	ev.Addr, ev.Fresh = b.addrs[i], fresh
 	if s.op.Flags&impls.FlagZero != 0 {
 		ev.Bad = e.mem.Verify(ev.Addr, ev.Size, 0)
 	} else if ev.Ctor {

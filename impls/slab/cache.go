@@ -71,6 +71,11 @@ func (s *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 	if c.ShouldFail() {
 		return 0
 	}
+	return s.get(c, f)
+}
+
+// get is Alloc for the family itself, whose own objects are never refused on purpose.
+func (s *Cache) get(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 	for {
 		flags := s.lock.LockIRQSave(c)
 		obj := s.lists.alloc(c, s)

@@ -116,7 +116,7 @@ type general struct{ from *Cache }
 
 func (g general) place(c *machine.Ctx, _ *Cache, _ *machine.Page, _ uint64,
 	f impls.AllocFlags) impls.Addr {
-	return g.from.Alloc(c, f&^impls.FlagZero)
+	return g.from.get(c, f&^impls.FlagZero)
 }
 
 func (g general) vacate(c *machine.Ctx, at impls.Addr) { g.from.Free(c, at) }

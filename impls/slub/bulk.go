@@ -57,16 +57,21 @@ func (k *Cache) takeChecked(c *machine.Ctx, f impls.AllocFlags, into []impls.Add
 	return n
 }
 
-// takeFirst takes the first object of the CPU's list, in the way that a fast path which is
-// interrupted by it notices; the slow path when there is none. The hold that it returns may
-// be of another CPU.
+// takeFirst takes the first object of the CPU's list; the slow path when there is none. The
+// hold that it returns may be of another CPU.
 func (k *Cache) takeFirst(c *machine.Ctx, h hold, wait bool) (uint64, hold) {
 	a := k.fast.first(c, h.s)
 	if isEnd(a) {
 		return k.refill(c, h, wait)
 	}
-	k.fast.set(c, h.s, c.LoadMemGuarded(objectLink, h.s.guard, a+k.link))
+	k.change(c, h.s, c.LoadMemGuarded(objectLink, h.s.guard, a+k.link))
 	return a, h
+}
+
+// change makes a the first object of the CPU's list, in the way that a fast path which is
+// interrupted by it notices. Holds the CPU.
+func (k *Cache) change(c *machine.Ctx, s *cpuSlab, a uint64) {
+	k.fast.set(c, s, a)
 }
 
 // FreeBulk is kmem_cache_free_bulk: it takes back live objects of this cache. From the end
@@ -121,7 +126,7 @@ func (k *Cache) freeDetached(c *machine.Ctx, p *machine.Page, list []impls.Addr)
 	own := s.page.load(c) == ref(p)
 	if own {
 		c.StoreMemGuarded(objectLink, s.guard, l.tail+k.link, k.fast.first(c, s))
-		k.fast.set(c, s, l.head)
+		k.change(c, s, l.head)
 	}
 	k.exclusion.unlock(c, h)
 	if !own {

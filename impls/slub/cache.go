@@ -178,12 +178,16 @@ func (k *Cache) sort(c *machine.Ctx) {
 	k.join(c, list, last, none)
 }
 
+// othersMake is how many times the slabs that there is room for handlers and other CPUs may
+// make while empty ones are given back.
+const othersMake = 8
+
 // discardEmpty gives back the empty slabs at the front of the node's list, and returns
 // how many slabs are counted then. A debug cache stops counting a slab as it leaves the
 // list, and others count by themselves.
 func (k *Cache) discardEmpty(c *machine.Ctx) (slabs uint64) {
 	for n := 0; ; n++ {
-		k.bounded(c, n)
+		k.bounded(c, n/othersMake)
 		flags := k.lockList(c)
 		p := k.firstEmpty(c)
 		if k.debug != nil {

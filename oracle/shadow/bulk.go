@@ -24,6 +24,7 @@ func (s *Shadow) BeginBulk(evs []impls.Event) {
 		return
 	}
 	p := s.starts(&evs[0])
+	p.many = allocates(evs[0].Code)
 	for i := range evs {
 		if ev := &evs[i]; freesProperly(ev.Code) && ev.Outcome == impls.OK {
 			s.gives(p, ev.Addr)

@@ -16,6 +16,7 @@ import (
 type pending struct {
 	busy    bool
 	overlap bool // another one was in flight at the same time
+	many    bool // it allocates several objects
 	from    uint64
 	gives   []given // what it gives back
 }
@@ -74,6 +75,17 @@ func (s *Shadow) gives(p *pending, a impls.Addr) {
 func (s *Shadow) inFlight() bool {
 	for i := range s.ops {
 		if s.ops[i].busy {
+			return true
+		}
+	}
+	return false
+}
+
+// takesMany says whether a bulk allocation is in flight: it has given some of its objects
+// their contents, and nobody knows which they are.
+func (s *Shadow) takesMany() bool {
+	for i := range s.ops {
+		if s.ops[i].busy && s.ops[i].many {
 			return true
 		}
 	}
@@ -193,12 +205,19 @@ func (s *Shadow) reporter(r *debugcheck.Report) *cache {
 	if k := s.objects[r.Object]; k != nil {
 		return k.cache
 	}
+	var named *cache
 	for _, k := range s.known {
-		if k.l.Name == r.Cache {
-			return k
+		if k.l.Name != r.Cache {
+			continue
+		}
+		if _, holds := k.Slab(r.Slab); holds {
+			return k // of several caches that had the name
+		}
+		if named == nil {
+			named = k
 		}
 	}
-	return nil
+	return named
 }
 
 // maybeRetired says whether an operation in flight may have retired a slab of k, whose

@@ -41,7 +41,8 @@ func (s *Shadow) May(op *impls.Op, ev *impls.Event) bool {
 		return may
 	}
 	h := &harm{region: ev.Region, victim: ev.Old, at: ev.Addr, n: ev.Size, mask: ev.Mask}
-	if s.Alone && !s.Blind && !s.look() || !f.mayHarm(s, k, h) || k.spoils(h) {
+	if s.Alone && !s.Blind && !s.look() || s.takesMany() || !f.mayHarm(s, k, h) ||
+		k.spoils(h) {
 		return false
 	}
 	s.misused = true
@@ -189,7 +190,7 @@ func overlap(h *harm, a impls.Addr, n uint64) bool { return a < h.at+h.n && h.at
 // followed says whether the allocator would follow the free pointer of the object at
 // a, as it is after a harm, without a check.
 func (s *Shadow) followed(v *view, a impls.Addr, h *harm) bool {
-	if s.objects[a] != nil && !v.k.l.Outside {
+	if s.objects[a] != nil && !s.leaves(a) && !v.k.l.Outside {
 		return false // it is the object's own bytes, and written anew when it is freed
 	}
 	if !s.Alone || !v.k.l.Flags.Has(debugcheck.Sanity) && s.objects[a] == nil {
@@ -201,6 +202,17 @@ func (s *Shadow) followed(v *view, a impls.Addr, h *harm) bool {
 	}
 	after := w ^ h.word(a+v.k.l.Link, v.k.l.Word)
 	return s.objects[a] == nil && (after == v.k.l.End || v.index(after, v.d.Max) >= 0)
+}
+
+// leaves says whether an operation in flight gives back the object at a: the allocator may
+// have it by now.
+func (s *Shadow) leaves(a impls.Addr) bool {
+	for i := range s.ops {
+		if p := &s.ops[i]; p.busy && p.gave(a) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // word is what a harm inverts of the n bytes at a, as a word of the machine.
