@@ -241,9 +241,45 @@ func useObjects(t *testing.T, v *impls.Variant, i impls.Instance, c *machine.Ctx
 		s.Free(c, z)
 	}
 	s.Free(c, b)
+	if v.Caps.Has(impls.CapBulk) {
+		useBulk(t, v, i, c, s)
+	}
 	s.Shrink(c)
 	if err := s.Destroy(c); v.Caps.Has(impls.CapDestroy) && err != nil {
 		t.Errorf("destroy: %v", err)
+	}
+}
+
+// useBulk takes several objects at once, all or none.
+func useBulk(t *testing.T, v *impls.Variant, i impls.Instance, c *machine.Ctx, s impls.Cache) {
+	k, ok := s.(impls.BulkCache)
+	if !ok {
+		t.Fatalf("%T takes no objects in bulk", s)
+	}
+	flags := impls.AllocFlags(0)
+	if v.Caps.Has(impls.CapZero) {
+		flags = impls.FlagZero
+	}
+	into, seen := make([]impls.Addr, 150), map[impls.Addr]bool{}
+	if !k.AllocBulk(c, flags, nil) || !k.AllocBulk(c, flags, into) {
+		t.Fatal("no memory")
+	}
+	for _, a := range into {
+		if a == 0 || seen[a] || flags != 0 && i.Memory().Verify(a, 48, 0) >= 0 {
+			t.Fatalf("object at %#x: there before: %v", a, seen[a])
+		}
+		seen[a] = true
+		i.Memory().Fill(a, 48, 9)
+	}
+	k.FreeBulk(c, nil)
+	k.FreeBulk(c, into)
+	if v.Caps.Has(impls.CapFailSlab) {
+		c.BeginLine(0, [2]int32{})
+		c.FailObject(140)
+		if k.AllocBulk(c, flags, into) || c.Injected() != 1 {
+			t.Errorf("object 140 was not refused: %d", c.Injected())
+		}
+		c.FailObject(0)
 	}
 }
 

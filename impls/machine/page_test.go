@@ -398,3 +398,31 @@ func TestSleeping(t *testing.T) {
 	w.run("")
 	wantFaults(t, w.m, fault.Sleeping)
 }
+
+// TestFailObject: the n-th object that an operation asks for is refused, which counts as a
+// refusal, and the next operation begins anew.
+func TestFailObject(t *testing.T) {
+	for n := range 4 {
+		w := newWorld(t, 1, machine.PreemptNone)
+		ask := func(fail int) func(*machine.Ctx) {
+			return func(c *machine.Ctx) {
+				c.FailObject(fail)
+				for i := 1; i <= 3; i++ {
+					if c.ShouldFail() != (i == fail) {
+						t.Errorf("object %d of those of which number %d fails", i, fail)
+					}
+				}
+				if want := min(fail, 1); c.Refused() != want || c.Injected() != want {
+					t.Errorf("%d refused, %d on purpose, want %d", c.Refused(), c.Injected(), want)
+				}
+			}
+		}
+		w.task("a", 0, 0, ask(n), func(c *machine.Ctx) {
+			if c.ShouldFail() || c.ShouldFail() || c.Refused() != 0 {
+				t.Error("the failure of the line before")
+			}
+		})
+		w.run("")
+		wantFaults(t, w.m)
+	}
+}

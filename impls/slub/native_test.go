@@ -104,6 +104,13 @@ func stress(t *testing.T, m *machine.Machine, cache impls.Cache, in, out chan im
 		if n%500 == 499 {
 			cache.Shrink(c)
 		}
+		if n%7 == 6 {
+			var few [5]impls.Addr
+			k, ok := cache.(impls.BulkCache)
+			if ok && k.AllocBulk(c, impls.FlagZero, few[:]) {
+				k.FreeBulk(c, few[:])
+			}
+		}
 	}
 	for _, a := range held {
 		cache.Free(c, a)
