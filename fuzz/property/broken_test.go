@@ -11,10 +11,41 @@ func twice(v *impls.Variant, frees int) *impls.Variant {
 	bad := *v
 	bad.Name += "-twice"
 	bad.Alias = ""
+	bad.Caps &^= impls.CapBulk
 	bad.New = func(m *machine.Machine) impls.Instance {
 		return &twiceInstance{Instance: v.New(m), frees: frees}
 	}
 	return &bad
+}
+
+// sameInBulk is v with a bug: the last two objects of a bulk allocation are one.
+func sameInBulk(v *impls.Variant) *impls.Variant {
+	bad := *v
+	bad.Name, bad.Alias = v.Name+"-same", ""
+	bad.New = func(m *machine.Machine) impls.Instance { return sameInstance{v.New(m)} }
+	return &bad
+}
+
+type sameInstance struct{ impls.Instance }
+
+func (s sameInstance) Objects() impls.Objects { return s }
+
+func (s sameInstance) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
+	k, err := s.Instance.Objects().NewCache(c, spec)
+	if err != nil {
+		return nil, err
+	}
+	return sameCache{k.(impls.BulkCache)}, nil
+}
+
+type sameCache struct{ impls.BulkCache }
+
+func (s sameCache) AllocBulk(c *machine.Ctx, f impls.AllocFlags, into []impls.Addr) bool {
+	ok := s.BulkCache.AllocBulk(c, f, into)
+	if n := len(into); ok && n > 1 {
+		into[n-1] = into[n-2]
+	}
+	return ok
 }
 
 type twiceInstance struct {

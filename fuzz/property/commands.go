@@ -53,9 +53,7 @@ func (s *stateful) InitialPreCondition(commands.State) bool { return true }
 func (s *stateful) GenCommand(state commands.State) gopter.Gen {
 	var can []call
 	for k := range calls {
-		if k == callUsable && !s.v.Caps.Has(impls.CapUsable) ||
-			k == callRealloc && !s.v.Caps.Has(impls.CapRealloc) ||
-			k != callAlloc && k != callFree && !s.v.Caps.Has(impls.CapSizes) {
+		if !s.v.Caps.Has(callNeeds[k]) {
 			continue
 		}
 		c := command{kind: k}
@@ -68,6 +66,9 @@ func (s *stateful) GenCommand(state commands.State) gopter.Gen {
 		rng := params.Rng
 		c := command{kind: can[rng.Intn(len(can))], nth: rng.Intn(liveMax),
 			size: 1 + uint64(rng.Intn(sizeMax)), zero: zero && rng.Intn(4) == 0}
+		if c.kind >= callAllocBulk {
+			c.size = 1 + c.size%bulkMax
+		}
 		return gopter.NewGenResult(c.tidy(), shrinkCommand)
 	}
 }
@@ -87,12 +88,24 @@ const (
 	callMalloc
 	callRealloc
 	callUsable
+	callAllocBulk
+	callFreeBulk
 	calls
 )
 
-var callNames = [calls]string{"alloc", "free", "malloc", "realloc", "usable"}
+var callNames = [calls]string{"alloc", "free", "malloc", "realloc", "usable", "allocbulk",
+	"freebulk"}
 
-// command is one call. nth is which of the live allocations that it may be made for, taken modulo.
+// callNeeds are the capabilities that the calls need.
+var callNeeds = [calls]impls.Caps{callMalloc: impls.CapSizes,
+	callRealloc: impls.CapSizes | impls.CapRealloc, callUsable: impls.CapSizes | impls.CapUsable,
+	callAllocBulk: impls.CapBulk, callFreeBulk: impls.CapBulk}
+
+// bulkMax bounds the objects of one bulk call.
+const bulkMax = 6
+
+// command is one call. nth is which of the live allocations that it may be made for, taken modulo;
+// a bulk call is made for so many objects as size says, from that one on.
 // Without any it does nothing: such commands are not generated, but come about when a sequence is
 // made shorter, and with them it can be by one command at a time.
 type command struct {
@@ -103,7 +116,9 @@ type command struct {
 }
 
 // targets says whether the call is made for an allocation that is live.
-func (c command) targets() bool { return c.kind != callAlloc && c.kind != callMalloc }
+func (c command) targets() bool {
+	return c.kind != callAlloc && c.kind != callMalloc && c.kind != callAllocBulk
+}
 
 // tidy sets what the kind does not use to zero.
 func (c command) tidy() command {
@@ -112,7 +127,7 @@ func (c command) tidy() command {
 	} else {
 		c.nth = 0
 	}
-	if c.kind != callMalloc && c.kind != callRealloc {
+	if c.kind == callAlloc || c.kind == callFree || c.kind == callUsable {
 		c.size = 0
 	}
 	return c
@@ -134,7 +149,7 @@ func (c command) String() string {
 }
 
 // target is the place of the allocation that a command is for among n, -1 when there is none.
-// Sizes can be asked about or changed, objects cannot.
+// Sizes can be asked about or changed, objects cannot; only they are freed in bulk.
 func (c command) target(n int, object func(int) bool) int {
 	if c.kind == callFree {
 		if n == 0 {
@@ -144,7 +159,7 @@ func (c command) target(n int, object func(int) bool) int {
 	}
 	var fit []int
 	for i := range n {
-		if !object(i) {
+		if object(i) == (c.kind == callFreeBulk) {
 			fit = append(fit, i)
 		}
 	}
@@ -160,7 +175,31 @@ func (m model) target(c command) int {
 
 // PreCondition says whether there is room.
 func (c command) PreCondition(state commands.State) bool {
-	return c.targets() || len(state.(model).objects) < liveMax
+	return c.targets() || len(state.(model).objects)+int(c.makes()) <= liveMax
+}
+
+// makes is the number of allocations that the call makes at most.
+func (c command) makes() uint64 {
+	switch {
+	case c.kind == callAllocBulk:
+		return max(1, c.size) // a command that is not drawn yet has no size
+	case c.targets() && c.kind != callRealloc:
+		return 0
+	}
+	return 1
+}
+
+// batch is the places of the objects that a bulk free is for, from the last one on: up to so many
+// as size says of those at place i and behind it.
+func (c command) batch(i, n int, object func(int) bool) []int {
+	var at []int
+	for ; i < n && len(at) < int(c.size); i++ {
+		if object(i) {
+			at = append(at, i)
+		}
+	}
+	slices.Reverse(at)
+	return at
 }
 
 // NextState is what is live afterwards.
@@ -174,11 +213,18 @@ func (c command) NextState(state commands.State) commands.State {
 		return m
 	}
 	next := model{objects: slices.Clone(m.objects)}
+	if c.kind == callFreeBulk {
+		is := func(i int) bool { return m.objects[i] }
+		for _, k := range c.batch(i, len(m.objects), is) {
+			next.objects = slices.Delete(next.objects, k, k+1)
+		}
+		return next
+	}
 	if i >= 0 {
 		next.objects = slices.Delete(next.objects, i, i+1)
 	}
-	if c.kind != callFree {
-		next.objects = append(next.objects, c.kind == callAlloc)
+	for range c.makes() {
+		next.objects = append(next.objects, c.kind == callAlloc || c.kind == callAllocBulk)
 	}
 	return next
 }
@@ -196,11 +242,16 @@ func (c command) Run(sut commands.SystemUnderTest) commands.Result {
 			return s.alloc(f)
 		case callMalloc:
 			return s.malloc(c.size, f)
+		case callAllocBulk:
+			return s.allocBulk(int(c.size), f)
 		}
-		i := c.target(len(s.blocks), func(i int) bool { return s.blocks[i].object })
+		object := func(i int) bool { return s.blocks[i].object }
+		i := c.target(len(s.blocks), object)
 		switch {
 		case i < 0:
 			return ""
+		case c.kind == callFreeBulk:
+			return s.freeBulk(c.batch(i, len(s.blocks), object))
 		case c.kind == callFree:
 			return s.free(i)
 		case c.kind == callRealloc:

@@ -54,6 +54,23 @@ func TestFindsBrokenByCommands(t *testing.T) {
 	}
 }
 
+// TestFindsBrokenBulk: an object that is there twice in one bulk allocation is found, and
+// the commands shrink to that one of two objects.
+func TestFindsBrokenBulk(t *testing.T) {
+	v := sameInBulk(lookup(t, "slub-2008-seq"))
+	res := commands.Prop(property.Commands(v, 64)).Check(parameters(t, 200))
+	if res.Passed() {
+		t.Fatal("not found")
+	}
+	if title := string(fault.TwiceOut); len(res.Labels) == 0 ||
+		!strings.Contains(res.Labels[0], title) {
+		t.Errorf("not found as %q: %q", title, res.Labels)
+	}
+	if left := sequence(t, res); len(left) != 1 || left[0] != "allocbulk(2)" {
+		t.Errorf("left are %q, want allocbulk(2)", left)
+	}
+}
+
 // TestCommandsCheck: each thing that the commands check is found when it is wrong, in a
 // dozen commands at most.
 func TestCommandsCheck(t *testing.T) {

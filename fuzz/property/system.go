@@ -156,6 +156,40 @@ func (s *system) alloc(f impls.AllocFlags) string {
 	return s.add(b, was, s.cache.Align())
 }
 
+// allocBulk takes n objects: all, or none, which are then blocks that were refused.
+func (s *system) allocBulk(n int, f impls.AllocFlags) string {
+	was, into := s.c.Refused(), make([]impls.Addr, n)
+	if !s.cache.(impls.BulkCache).AllocBulk(s.c, f, into) {
+		clear(into)
+	}
+	for _, a := range into {
+		b := block{addr: a, size: s.cache.Size(), object: true}
+		if why := s.zeroed(a, b.size, f); why != "" {
+			return why
+		}
+		if why := s.add(b, was, s.cache.Align()); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// freeBulk frees the objects of the blocks at these places, the last one first.
+func (s *system) freeBulk(at []int) string {
+	var objects []impls.Addr
+	for _, i := range at {
+		b, why := s.remove(i)
+		if why != "" {
+			return why
+		}
+		if b.addr != 0 {
+			objects = append(objects, b.addr)
+		}
+	}
+	s.cache.(impls.BulkCache).FreeBulk(s.c, objects)
+	return ""
+}
+
 func (s *system) malloc(size uint64, f impls.AllocFlags) string {
 	was := s.c.Refused()
 	b := block{addr: s.sizes.Malloc(s.c, size, f), size: size}

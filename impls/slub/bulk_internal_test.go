@@ -19,7 +19,9 @@ func TestDetach(t *testing.T) {
 	}
 	k := &Cache{heap: &heap{m: m, boot: impls.BootOf(m, debugcheck.SLUB61)}}
 	// A letter is a slab, its number an object of it.
-	at := func(s string) impls.Addr { return m.Base + uint64(s[0]-'a')*4096 + uint64(s[1]-'0')*64 }
+	at := func(s string) impls.Addr {
+		return m.Base + uint64(s[0]-'a')*4096 + uint64(s[1]-'0')*64
+	}
 	for _, test := range []struct {
 		in, out []string
 		from    int
@@ -38,7 +40,8 @@ func TestDetach(t *testing.T) {
 		}
 		from := k.detach(m.PageOf(in[len(in)-1]), in)
 		if from != test.from || !slices.Equal(in, want) {
-			t.Errorf("%q: %#x from %d on, want %q from %d on", test.in, in, from, test.out, test.from)
+			t.Errorf("%q: %#x from %d on, want %q from %d on", test.in, in, from, test.out,
+				test.from)
 		}
 	}
 }
