@@ -10,7 +10,7 @@ import (
 )
 
 // threadsOnly are fields that are touched on native machines alone.
-var threadsOnly = map[string]bool{"slub.registry": true, "guard.lock": true}
+var threadsOnly = map[string]bool{"slub.registry": true, "guard.lock": true, "slab.limbo": true}
 
 // TestFields: an input can spell every point of every subject. A field that is
 // missing from the table costs its schedules their place in the corpus of bytes.

@@ -14,6 +14,8 @@ type Snapshot struct {
 	TopOrder int
 	Blocks   []Block
 	Pools    []Pool
+	// Waiting are the blocks of slabs that are no more and whose pages read sections keep.
+	Waiting []Block
 }
 
 // A Block is a free block of 1<<Order pages.
@@ -147,7 +149,7 @@ func (s *Snapshot) Reset() {
 	s.Caches, s.Counts = s.Caches[:0], s.Counts[:0]
 	s.Slabs = s.Slabs[:0]
 	s.PagesTotal, s.PagesFree, s.TopOrder = 0, 0, 0
-	s.Blocks, s.Pools = s.Blocks[:0], s.Pools[:0]
+	s.Blocks, s.Pools, s.Waiting = s.Blocks[:0], s.Pools[:0], s.Waiting[:0]
 }
 
 // AddPool adds the pool of a CPU and returns it for filling in, empty but with its

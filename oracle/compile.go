@@ -266,6 +266,7 @@ var codes = map[prog.Verb]impls.Code{
 	prog.FreeWrong: impls.OpFreeWrong, prog.Flip: impls.OpFlip,
 	prog.Flush: impls.OpFlush, prog.Offline: impls.OpOffline, prog.Tune: impls.OpTune,
 	prog.Reap: impls.OpReap, prog.AllocBulk: impls.OpAllocBulk, prog.FreeBulk: impls.OpFreeBulk,
+	prog.RCULock: impls.OpRCULock, prog.RCUUnlock: impls.OpRCUUnlock,
 }
 
 // nth is the number of a request that an option makes fail, 0 for none.

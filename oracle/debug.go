@@ -22,16 +22,26 @@ func (r *Runner) shadowing() {
 		r.casts()
 	}
 	for i := range r.p.Caches {
-		if len(r.p.Caches[i].Flags) > 0 && !r.shadowed {
+		if debugs(r.p.Caches[i].Flags) && !r.shadowed {
 			r.casts()
 		}
 	}
 }
 
+// debugs says whether one of the words of a cache is a debug option.
+func debugs(words []string) bool {
+	for _, w := range words {
+		if _, ok := debugcheck.ParseWord(w); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // creates is told of a cache that is about to be made: the first one that asks for debug
 // flags starts the shadow.
 func (r *Runner) creates(op *impls.Op) {
-	if !r.shadowed && op.Code == impls.OpCreate && op.Spec != nil && len(op.Spec.Flags) > 0 {
+	if !r.shadowed && op.Code == impls.OpCreate && op.Spec != nil && debugs(op.Spec.Flags) {
 		r.casts()
 	}
 }

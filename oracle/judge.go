@@ -25,6 +25,7 @@ type judge struct {
 	ctx     *machine.Ctx // whose operation is judged
 	inCache []int        // live objects by slot of cache
 	first   func()       // called before the first fault is noted; nil when nobody asks
+	relics  relics       // what readers may look at
 	objects int          // live
 	peak    int          // the most objects that were live at once
 	bytes   uint64
@@ -44,6 +45,7 @@ func (j *judge) reset(mem impls.Memory, align uint64, shift uint, checks Checks)
 	j.faults, j.at, j.now = j.faults[:0], j.at[:0], 0
 	j.objects, j.peak, j.bytes, j.judged = 0, 0, 0, [2]uint64{}
 	j.arena = false
+	j.relics.reset()
 	j.ctx, j.where, j.inCache = nil, fault.Where{Line: -1, CPU: -1}, j.inCache[:0]
 }
 
@@ -175,6 +177,7 @@ func (j *judge) place(ev *impls.Event) {
 			j.fault(fault.Overlap, "%#x, %d bytes, live from %#x", ev.Addr, ev.Size, at)
 		}
 	}
+	j.read(ev, size)
 	j.live.Start(ev.Addr)
 	j.objects++
 	j.peak = max(j.peak, j.objects)
@@ -204,6 +207,7 @@ func (j *judge) vacate(a impls.Addr, n uint64) {
 func (j *judge) freed(ev *impls.Event) {
 	j.judged[0]++
 	j.contents(ev)
+	j.relics.freed(ev)
 	if ev.Cache >= 0 {
 		*j.cacheCount(ev.Cache)--
 	}

@@ -111,10 +111,14 @@ func (r *Runner) judgeTranscript(t *impls.Transcript, s *sent) {
 	r.keep = !r.opt.Discard
 	r.judge.reset(anywhere{}, r.v.Profile.MinAlign, 0, r.opt.Checks)
 	r.judge.first = nil
+	var told readersTold
+	told.begin(r.p.Caches)
+	r.judge.relics.sections, r.judge.relics.stable = told.sections, told.which
 	sizes, misused := map[impls.Addr]uint64{}, false
 	for i := range t.Events {
 		ev := t.Events[i]
 		s.skip(r, int(ev.Op))
+		told.event(&ev, s.batch.Ops)
 		ev.Op = int32(s.line(ev.Op))
 		r.judge.where = fault.Where{Line: int(ev.Op), CPU: -1}
 		if ev.Code == impls.OpRealloc && ev.Outcome == impls.OK {

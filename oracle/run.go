@@ -305,6 +305,7 @@ func (r *Runner) setUp() {
 	r.judge.reset(r.exec.Memory(), align, granule(align), r.opt.Checks)
 	r.judge.first, r.judge.arena = nil, r.m.PageLayer() != nil
 	r.judge.base = r.m.Base
+	r.judge.relics.sections, r.judge.relics.stable = r.m.ReadSections, r.exec.Stable
 	if r.explain != nil {
 		r.judge.first = r.state
 	}
@@ -340,12 +341,14 @@ func (r *Runner) inOrder(c *machine.Ctx) {
 	code, checks := r.p.Ctxs[0].Code, r.p.Checks
 	for i := range code {
 		for len(checks) > 0 && checks[0] < code[i].line {
+			c.EndReading()
 			r.structure(nil)
 			checks = checks[1:]
 		}
 		r.ctx(0).run(c, code[i:i+1], round{after: machine.After})
 	}
 	for range checks {
+		c.EndReading()
 		r.structure(nil)
 	}
 }

@@ -139,6 +139,9 @@ func (s *stream) item(c *machine.Ctx) {
 	r.lines, r.base = k.p.Lines, k.base
 	r.exec.Grow(room(len(k.p.Slots), r.exec.Slots()), len(k.p.Stores))
 	if s.line.Verb == prog.Check {
+		if c != nil {
+			c.EndReading()
+		}
 		r.structure(nil)
 		s.keep()
 		return

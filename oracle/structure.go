@@ -428,6 +428,9 @@ func (r *Runner) paged() {
 	for i := range r.orphans {
 		live += r.block(&r.orphans[i])
 	}
+	for _, b := range s.Waiting {
+		r.shape.pages.Live(b.Page, 1<<b.Order, r.broken) // readers may look at it
+	}
 	if r.v.Caps&(impls.CapObjects|impls.CapSizes) == 0 && free+live != s.PagesTotal {
 		r.broken(fault.PagesLeaked, "%d pages, %d free and %d live", s.PagesTotal, free, live)
 	}

@@ -32,6 +32,9 @@ const (
 	emptySlab = "cache c size=64\ncpu0 a = alloc c\ncpu0 free c a\ncheck\n"
 )
 
+// readerText leaves an object freed that a reader may look at.
+const readerText = "cache c flags=rcu size=64\ncpu0 a = alloc c\ncpu0 rculock\ncpu0 free c a\n"
+
 // second breaks the second allocation only.
 func second(f func(t *toy, a impls.Addr, size uint64) impls.Addr) toyBug {
 	return toyBug{give: func(t *toy, a impls.Addr, size uint64) impls.Addr {
@@ -121,6 +124,13 @@ var ownershipRules = []rule{
 		func(t *toy, _ impls.Addr, _ uint64) impls.Addr { return uint64(len(t.mem)) - 8 })},
 	{title: fault.UsableTooSmall, text: "cpu0 a = malloc 48\ncpu0 usable a\n",
 		bug: toyBug{usable: -1}},
+	{title: fault.ReadReuse, text: readerText + "cpu0 shrink c\ncpu0 b = pages 0\n",
+		bug: second(func(t *toy, _ impls.Addr, _ uint64) impls.Addr { return t.last })},
+	{title: fault.ReadReuse, how: "another place", text: readerText + "cpu0 b = alloc c\n",
+		bug: second(func(t *toy, _ impls.Addr, _ uint64) impls.Addr { return t.last + 8 })},
+	{title: fault.ReadReuse, how: "another cache",
+		text: "cache d flags=rcu size=64\n" + readerText + "cpu0 b = alloc d\n",
+		bug:  second(func(t *toy, _ impls.Addr, _ uint64) impls.Addr { return t.last })},
 	{title: fault.RefusedNoReason, text: "cpu0 a = malloc 48\n",
 		bug: toyBug{refuse: "malloc", silent: true}},
 	{title: fault.RefusedNoReason, how: "realloc",

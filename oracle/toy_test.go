@@ -49,8 +49,7 @@ type toyBug struct {
 const toyCaps = impls.CapObjects | impls.CapSizes | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink | impls.CapDestroy |
 	impls.CapReuseLIFO | impls.CapDrain | impls.CapPages | impls.CapIRQ | impls.CapSMP |
-	impls.CapFlush | impls.CapOffline |
-	impls.CapCtor
+	impls.CapFlush | impls.CapOffline | impls.CapCtor | impls.CapRCU
 
 // toySubject is a variant with one bug.
 func toySubject(bug toyBug) *impls.Variant {
@@ -173,7 +172,7 @@ func (t *toy) AllocPages(c *machine.Ctx, order int, f impls.AllocFlags) impls.Ad
 func (t *toy) FreePages(c *machine.Ctx, a impls.Addr) { t.Free(c, a) }
 
 func (t *toy) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
-	if len(spec.Flags) > 0 {
+	if len(spec.Flags) > 1 {
 		return nil, impls.ErrUnsupported
 	}
 	if c != nil && t.bug.refuse == "create" {

@@ -32,7 +32,8 @@ import (
 type DecodeOptions struct {
 	// Misuse lets the misuse verbs through; without it they are allocations and frees.
 	Misuse bool
-	// Debug lets the flags of caches, and the machine's debug options and rules, through.
+	// Debug lets the flags of caches through, and the machine's debug options and rules. The
+	// flag rcu, which is none of debugging, always comes.
 	Debug bool
 	// StoreBuffers lets tso=on through.
 	StoreBuffers bool

@@ -109,10 +109,14 @@ func placing(s *prog.CacheSpec, b byte) {
 	s.Order, s.Align, s.Ctor = pick(orderTable, b&3), pick(alignTable, b>>2&7), b>>5 == 7
 }
 
-// flags sets the words that the bits of mask name.
+// flags sets the words that the bits of mask name: without debugging only the one that has to
+// do with readers.
 func (d *Decoder) flags(s *prog.CacheSpec, mask uint64) {
 	s.Flags = nil
-	if mask == 0 || !d.opt.Debug {
+	if !d.opt.Debug {
+		mask &= readersFlag
+	}
+	if mask == 0 {
 		return
 	}
 	words := d.strs.take(len(prog.CacheFlags))[:0]

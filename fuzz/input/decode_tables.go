@@ -48,7 +48,7 @@ var (
 	batchTable   = []int{prog.NotGiven, 1, 2, 3, prog.NotGiven, 1, 2, 1}
 	flagsTable   = []int{0, 0, 0, 0, flagsOf("poison"), flagsOf("redzone"),
 		flagsOf("poison", "redzone"), flagsOf("poison", "redzone", "sanity"),
-		0, 0, 0, flagsOf("sanity"), flagsOf("poison", "redzone", "sanity", "user"),
+		0, flagsOf("rcu"), 0, flagsOf("sanity"), flagsOf("poison", "redzone", "sanity", "user"),
 		flagsOf("hwalign"), flagsOf("nomerge"), flagsOf("reclaim")}
 )
 
@@ -91,6 +91,9 @@ func debugMask(s string) int {
 
 // checkedFlags are the words that make a cache look for damage.
 var checkedFlags = flagsOf("poison", "redzone", "sanity", "user")
+
+// readersFlag is the word of caches whose objects may be read after their free.
+var readersFlag = uint64(flagsOf("rcu"))
 
 // flagsOf returns words of prog.CacheFlags as bits.
 func flagsOf(words ...string) int {

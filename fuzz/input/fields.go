@@ -44,6 +44,8 @@ var fields = []string{
 	"cpu_slab.tid",
 	"cpu.work",
 	"cpu_slab.lock",
+	"rcu.section",
+	"rcu.callback",
 }
 
 // fieldIndex finds the byte of a field's name; it is read only.

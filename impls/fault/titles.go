@@ -28,6 +28,7 @@ const (
 	OutsideArena    Title = "object outside the arena"
 	UsableTooSmall  Title = "usable size below the request"
 	RefusedNoReason Title = "refused without reason"
+	ReadReuse       Title = "page reused inside a read section"
 )
 
 // Titles of check 2, contents.
@@ -127,6 +128,8 @@ var table = []Entry{
 	{UsableTooSmall, Ownership, "usable size is smaller than what was asked for"},
 	{RefusedNoReason, Ownership,
 		"no memory, though no page request was refused and no stated limit reached"},
+	{ReadReuse, Ownership,
+		"memory of a freed object that a reader may still look at became something else"},
 	{ContentsChanged, Contents, "bytes of a live object changed without its owner"},
 	{NotZeroed, Contents, "memory that was promised zeroed is not"},
 	{CtorLost, Contents, "an object was handed out without its constructor's state"},

@@ -75,6 +75,8 @@ func (c *Ctx) serve() {
 			k := cpu.calls[0]
 			cpu.calls = append(cpu.calls[:0], cpu.calls[1:]...)
 			c.runCall(k)
+		case c.sim.graceDue() && !cpu.irqsOff && !c.window:
+			c.callbacks(c.m.grace.line)
 		default:
 			return
 		}
@@ -107,6 +109,7 @@ func (c *Ctx) deliver(h *Handler) {
 	c.cpu.cur = c
 	aside := c.push(h)
 	h.Body(c)
+	c.EndReading()
 	c.checkBalance()
 	c.pop(aside)
 	c.cpu.cur = had
@@ -121,6 +124,7 @@ func (s *Sim) runHandler(c *Ctx, h *Handler) {
 	c.f.handler, c.f.delivery = h, h.delivered
 	c.inLine = true
 	h.Body(c)
+	c.EndReading()
 	c.checkBalance()
 	c.inLine = false
 	h.active = false
@@ -136,7 +140,7 @@ func (c *Ctx) push(h *Handler) wait {
 	f := c.frames[c.depth]
 	f.begin(-1)
 	f.handler, f.delivery, f.choose = h, 0, c.sim.chooser != nil
-	f.preempt, f.as = c.cpu.preempt, nil
+	f.preempt, f.as, f.readers = c.cpu.preempt, nil, 0
 	if h != nil {
 		f.delivery = h.delivered
 	}

@@ -26,6 +26,7 @@ type Ctx struct {
 	noMigrate int
 	failNext  bool
 	window    bool // inside a local cmpxchg: only other CPUs may run
+	sections  int  // read sections of all frames that are open
 	wait      wait // of the innermost frame
 	chosen    bool // resumed between lines: somebody decided that c runs
 	id        uint64
@@ -62,6 +63,8 @@ type frame struct {
 	injected     int  // of those refused
 	reserves     bool // the page request in progress may use reserves
 	preempt      int  // depth of disabled preemption that it began with
+	readers      int  // depth of its read section
+	section      uint64
 	epoch        uint32
 	choose       bool
 	as           *frame // of a call: the caller's frame, which the call's points belong to
@@ -192,13 +195,15 @@ func (c *Ctx) whyNot() string {
 		return "interrupts off"
 	case len(c.held) > 0:
 		return "a spin lock held"
+	case c.sections > 0:
+		return "a read section open"
 	}
 	return "preemption disabled"
 }
 
 // MayBlock says whether an allocation by c is allowed to sleep: not in a
-// handler, with interrupts off or preemption disabled.
-func (c *Ctx) MayBlock() bool { return c.sim == nil || c.maySleep() }
+// handler, with interrupts off, preemption disabled or a read section open.
+func (c *Ctx) MayBlock() bool { return (c.sim == nil || c.maySleep()) && c.sections == 0 }
 
 // Refused is the number of page requests that were refused in the current
 // operation of the current frame.

@@ -84,6 +84,15 @@
 // moved, and comes back. To go is forbidden where a call is, and where the task has promised
 // to stay on its CPU: with preemption disabled or a local lock held.
 //
+// # Read sections
+//
+// A context reads between [Ctx.RCUReadLock] and [Ctx.RCUReadUnlock], over several lines if it
+// likes, and a handler for itself. [Ctx.CallRCU] hands over a function that is called when
+// all sections open at that moment have ended, by who ended the last, as a software interrupt:
+// it may not sleep. [Ctx.RCUBarrier] waits for these calls where that can end well. A section
+// that is still open when its context ends, or that a barrier would wait for in vain, the
+// scheduler ends.
+//
 // # Findings
 //
 // The machine notes wrong steps, not their consequences ([Machine.Faults]): a guard not

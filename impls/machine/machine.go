@@ -25,6 +25,7 @@ type Machine struct {
 	dirtyN []int // pages that were written, in order of the first write
 	usedN  []int // pages whose descriptors were used, in order of the first use
 	native *nativeState
+	grace  grace // of read sections
 	faults []fault.Fault
 	found  []fault.Title // titles among faults
 	halted bool          // by Halt
@@ -107,6 +108,7 @@ func (m *Machine) Reset() {
 	}
 	m.layer, m.halted, m.lastWords = nil, false, nil
 	m.faults, m.found = m.faults[:0], m.found[:0]
+	m.grace.reset()
 }
 
 func (m *Machine) clearPage(pfn int) { clear(m.mem[pfn<<m.shift : (pfn+1)<<m.shift]) }

@@ -93,8 +93,9 @@ func (n *nativeCPU) own(name string) bool {
 	return n.owned
 }
 
-// Release gives the CPU back and makes the calls that are still waiting.
+// Release ends a read section, gives the CPU back and makes the calls that are still waiting.
 func (c *Ctx) Release() {
+	c.EndReading()
 	n := &c.cpu.native
 	for {
 		c.Poll()

@@ -250,14 +250,15 @@ func (w *PageWord) checkView(c *Ctx, p *Page) {
 
 // AllocPages asks the page layer for a block of 1<<order pages; nil when there
 // is none or a failure was injected. mayBlock says that the caller may sleep,
-// which is a finding with interrupts off, preemption disabled or in a handler.
+// which is a finding with interrupts off, preemption disabled, a read section open or in a
+// handler.
 func (c *Ctx) AllocPages(order int, mayBlock bool) *Page {
 	if c.m.layer == nil {
 		panic("allocfuzz: a page request on a machine without a page layer")
 	}
 	c.f.pageRequests++
 	if c.sim != nil {
-		if mayBlock && !c.maySleep() {
+		if mayBlock && !c.MayBlock() {
 			c.Fault(fault.Sleeping, "page allocation that may sleep with %s", c.whyNot())
 		}
 		c.point(KPageAlloc, zonePages)

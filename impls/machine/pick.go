@@ -63,6 +63,9 @@ func (s *Sim) pick() *Ctx {
 		if c := s.pickCall(); c != nil {
 			return c
 		}
+		if c := s.pickGrace(); c != nil {
+			return c
+		}
 		best := s.pickTask()
 		if h := s.pickHandler(best); h != nil {
 			return s.hand(h)
@@ -72,6 +75,9 @@ func (s *Sim) pick() *Ctx {
 		}
 		if c := s.giveUp(); c != nil {
 			return c
+		}
+		if s.endReaders() {
+			continue
 		}
 		if s.stuck() {
 			return nil
@@ -241,6 +247,8 @@ func (c *Ctx) waitsFor() string {
 		return "a call"
 	case arrival:
 		return "CPU " + strconv.Itoa(c.cpu.ID)
+	case pastGrace:
+		return "the end of read sections"
 	}
 	return "a name"
 }

@@ -46,6 +46,10 @@ const (
 	doRacy
 	doWait
 	doSet
+	doRead
+	doReadEnd
+	doCallRCU
+	doGrace
 	nTame
 )
 
@@ -139,6 +143,13 @@ type rrun struct {
 	names  [4]binding
 	pages  bump
 
+	reading [16]int // by context: the number of its section, 0 for none
+	depth   [16]int
+	begun   int // sections
+	called  int // callbacks
+
+	inside bool // a callback that had to wait
+
 	done    []int // executions of lines, by context
 	counts  [nTame]uint64
 	checked int
@@ -186,6 +197,7 @@ func (r *rrun) set(p *rprog, m *machine.Machine) {
 			panic("allocfuzz: a barrier is not quiet")
 		}
 		r.checked++
+		clear(r.reading[:])
 	})
 }
 
@@ -206,12 +218,60 @@ func (r *rrun) body(c *machine.Ctx, i int) {
 			}
 			c.BeginLine(k.pos[j], iter)
 			for _, s := range k.lines[j] {
+				if !c.Reading() { // a barrier may have ended it
+					r.depth[i] = 0
+				}
+				if s.op == doReadEnd && r.depth[i] > 0 {
+					r.depth[i]--
+				}
+				if r.depth[i] == 0 {
+					r.reading[i] = 0
+				}
 				r.step(c, s)
+				if s.op == doRead {
+					if r.depth[i]++; r.depth[i] == 1 {
+						r.begun++
+						r.reading[i] = r.begun
+					}
+				}
 			}
 			r.done[i]++
 			c.EndLine(next)
 		}
 	}
+	r.reading[i], r.depth[i] = 0, 0
+}
+
+// callRCU hands over a callback that demands its turn, and that no reader of then is left.
+func (r *rrun) callRCU(c *machine.Ctx) {
+	turn, last, now := int(r.counts[doCallRCU]), r.begun, true
+	c.CallRCU(func(c *machine.Ctx) {
+		if r.called++; r.called != turn {
+			panic(fmt.Sprintf("allocfuzz: callback %d came as number %d", turn, r.called))
+		}
+		if !now && (!c.InInterrupt() || c.MayBlock()) {
+			panic("allocfuzz: a callback that may sleep")
+		}
+		if !now {
+			if r.inside {
+				panic("allocfuzz: two callbacks at a time")
+			}
+			r.inside = true
+			defer func() { r.inside = false }()
+		}
+		for i, n := range r.reading {
+			if n != 0 && n <= last && len(r.p.barriers) == 0 { // a barrier ends sections unseen
+				panic(fmt.Sprintf("allocfuzz: a callback while context %d still reads", i))
+			}
+		}
+		r.counts[doPerCPU]++
+		r.perCPU(c)
+		f := r.a.LockIRQSave(c)
+		r.counts[doGuarded]++
+		r.shared.Store(c, r.shared.Load(c)+1)
+		r.a.UnlockIRQRestore(c, f)
+	})
+	now = false
 }
 
 func (r *rrun) step(c *machine.Ctx, s rstep) {
@@ -324,6 +384,19 @@ func (r *rrun) more(c *machine.Ctx, s rstep) {
 		c.Wait(&r.names[s.arg%4])
 	case doSet:
 		r.names[s.arg%4].set = true
+	case doRead:
+		c.RCUReadLock()
+	case doReadEnd:
+		if c.Reading() {
+			c.RCUReadUnlock()
+		}
+	case doCallRCU:
+		r.callRCU(c)
+	case doGrace:
+		before := r.counts[doCallRCU]
+		if c.RCUBarrier() && uint64(r.called) < before {
+			panic("allocfuzz: waited for callbacks that did not come")
+		}
 	}
 }
 
@@ -496,6 +569,12 @@ func (r *rrun) verify() error {
 		if k.got != k.want {
 			return fmt.Errorf("%s: %d, want %d", k.name, k.got, k.want)
 		}
+	}
+	if n := r.counts[doCallRCU]; uint64(r.called) != n {
+		return fmt.Errorf("%d of %d callbacks came", r.called, n)
+	}
+	if _, oldest := r.m.ReadSections(); oldest != 0 {
+		return fmt.Errorf("read section %d is open at the end", oldest)
 	}
 	if r.a.Held() || r.b.Held() {
 		return fmt.Errorf("a lock is held")

@@ -49,6 +49,7 @@ func (c *Ctx) life() {
 	if c.inLine {
 		panic("allocfuzz: " + c.name + " ended in the middle of a line")
 	}
+	c.abandon()
 }
 
 // yieldTo hands over to another context and comes back when c is resumed.
@@ -141,7 +142,7 @@ func (c *Ctx) resumeDefault() {
 			panic(stopRun{})
 		}
 		if to == c {
-			if c.cpu.pending == nil && !s.callDue(c.cpu) {
+			if c.cpu.pending == nil && !s.callDue(c.cpu) && !s.graceDue() {
 				return
 			}
 			c.serve()

@@ -65,8 +65,10 @@ type cacheSlot struct {
 	nth   uint32
 	users int
 	ctor  bool // objects have a constructor
-	lacks bool // no cache, since the subject does not support it
-	word  machine.Word
+	// stable says that the memory of freed objects is kept for readers.
+	stable bool
+	lacks  bool // no cache, since the subject does not support it
+	word   machine.Word
 }
 
 func (e *Exec) lock(c *machine.Ctx, w *machine.Word) {
@@ -257,6 +259,7 @@ func (e *Exec) bindCache(c *machine.Ctx, i int32, made impls.Cache, spec *impls.
 		k.state, k.cache, k.lacks = Void, made, false
 		if made != nil {
 			k.state, k.size, k.align, k.ctor = Live, spec.Size, spec.Align, spec.Ctor
+			k.stable = spec.RCU()
 		}
 	}
 	e.unlock(c, &k.word)

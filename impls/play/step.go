@@ -73,6 +73,8 @@ func (e *Exec) Begin(c *machine.Ctx, op *impls.Op, ev *impls.Event, s *Step) boo
 		more = e.beginCache(c, s)
 	case impls.OpOffline, impls.OpReap:
 		more = e.beginHeld(c, s)
+	case impls.OpRCULock, impls.OpRCUUnlock:
+		more = e.beginRead(c, s)
 	case impls.OpDrain:
 		more = e.pass(c, s, e.able(e.caps.Has(impls.CapDrain) && e.usePages()))
 	case impls.OpFill, impls.OpVerify:
@@ -312,6 +314,10 @@ func (e *Exec) Call(c *machine.Ctx, s *Step) {
 		s.err = s.cache.cache.Destroy(c)
 	case impls.OpDrain:
 		e.pages.Drain(c)
+	case impls.OpRCULock:
+		c.RCUReadLock()
+	case impls.OpRCUUnlock:
+		c.RCUReadUnlock()
 	case impls.OpFlush, impls.OpTune, impls.OpOffline, impls.OpReap:
 		e.callHeld(c, s)
 	default:
@@ -357,7 +363,7 @@ func (e *Exec) End(c *machine.Ctx, s *Step) {
 		ev.Outcome = outcomeOf(s.err)
 	case impls.OpOffline:
 		ev.Outcome = outcomeOf(s.err)
-	case impls.OpReap:
+	case impls.OpReap, impls.OpRCULock, impls.OpRCUUnlock:
 	case impls.OpCreate:
 		e.endCreate(c, s)
 	case impls.OpDrain:

@@ -30,6 +30,7 @@ type Cache struct {
 	// constructs is when the constructor of the objects is called.
 	constructs construction
 	keeper     keeper // of what describes its slabs
+	rcu        bool   // readers may look at objects after their free
 	lists      lists
 	heads      []*list // of lists, for walking
 	// notFull is the word firstnotfull of the one list, nil where there are several.
@@ -181,7 +182,8 @@ func (s *Cache) Shrink(c *machine.Ctx) int {
 
 // Destroy is kmem_cache_destroy: it gives every slab back. While objects are live
 // it answers ErrBusy, which 2.4 reports where a cache is debugged; the free slabs are
-// gone and the cache may be used on.
+// gone and the cache may be used on. Pages that readers still look at are waited for, unless
+// the caller is a reader itself or may not sleep: then the cache is gone and they come later.
 func (s *Cache) Destroy(c *machine.Ctx) error {
 	s.Shrink(c)
 	flags := s.lock.LockIRQSave(c)
@@ -192,6 +194,9 @@ func (s *Cache) Destroy(c *machine.Ctx) error {
 	s.lock.UnlockIRQRestore(c, flags)
 	if busy {
 		return impls.ErrBusy
+	}
+	if s.rcu {
+		c.RCUBarrier()
 	}
 	s.sys.drop(c, s)
 	return nil

@@ -138,10 +138,15 @@ func (s *Cache) newPages(c *machine.Ctx, ahead uint64, f impls.AllocFlags) (p *m
 	return p, colour, at
 }
 
-// dropPages gives back what newPages got.
+// dropPages gives back what newPages got. Readers may go on looking at the pages as long as
+// they are at it; at what describes a slab they never do.
 func (s *Cache) dropPages(c *machine.Ctx, p *machine.Page, at impls.Addr) {
 	p.Tag = nil
-	c.FreePages(p)
+	if s.rcu {
+		s.sys.limbo.Free(c, p)
+	} else {
+		c.FreePages(p)
+	}
 	s.keeper.vacate(c, at)
 }
 

@@ -11,6 +11,7 @@ import (
 func (sys *system) Snapshot(s *impls.Snapshot) bool {
 	s.Reset()
 	sys.layer.Snapshot(s)
+	sys.limbo.Snapshot(s)
 	all := sys.everyCache()
 	for _, k := range all {
 		s.Caches = append(s.Caches, k.state())

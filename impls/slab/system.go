@@ -22,6 +22,7 @@ type system struct {
 	pages    *page.Actor
 	sizes    impls.Allocator
 	chain    machine.SpinLock
+	limbo    impls.Limbo
 	caches   []*Cache // every cache that a caller made, in order; guarded by chain
 	// owner is the cache whose slab begins at a page: ghost state, from the moment
 	// the slab is on a list until it is taken out. Guarded by that cache's lock.
@@ -61,6 +62,7 @@ func over(layer func(*machine.Machine) page.Layer,
 			owner: make([]*Cache, m.Pages), boot: impls.BootOf(m, debugcheck.SLAB24),
 			manage: onSlab{}}
 		sys.chain.Init(chainLock, rankChain)
+		sys.limbo.Init()
 		m.SetPageLayer(sys.layer)
 		return sys
 	}
@@ -95,7 +97,7 @@ func (sys *system) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, 
 	if err != nil {
 		return nil, err
 	}
-	s := &Cache{geometry: g, constructs: constructsOf(&spec, around)}
+	s := &Cache{geometry: g, constructs: constructsOf(&spec, around), rcu: spec.RCU()}
 	s.init(sys, &spec, around)
 	if c == nil {
 		sys.caches = append(sys.caches, s)

@@ -13,7 +13,7 @@ import (
 const caps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink |
 	impls.CapDestroy | impls.CapDebug | impls.CapIRQ | impls.CapSMP | impls.CapCtor |
-	impls.CapBulk | impls.CapFailSlab
+	impls.CapBulk | impls.CapFailSlab | impls.CapRCU
 
 var variants = []*impls.Variant{
 	{

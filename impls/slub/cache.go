@@ -231,13 +231,17 @@ func (k *Cache) firstEmpty(c *machine.Ctx) *machine.Page {
 // objects are live, or a debug cache has a slab that was retired or a free that was
 // refused: the cache is then as usable as before, and a debug cache reports its
 // partial slabs. Nobody else may use the cache meanwhile, and calls to other CPUs
-// must be allowed.
+// must be allowed. Pages that readers still look at are waited for, unless the caller is a
+// reader itself or may not sleep: then the cache is gone and they come later.
 func (k *Cache) Destroy(c *machine.Ctx) error {
 	if k.Shrink(c) != 0 || k.debug != nil && k.debugPartials(c) != 0 {
 		if k.debug != nil {
 			k.remaining(c)
 		}
 		return impls.ErrBusy
+	}
+	if k.rcu {
+		c.RCUBarrier()
 	}
 	k.dead = true
 	return nil

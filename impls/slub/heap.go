@@ -31,6 +31,7 @@ func (d design) new(m *machine.Machine) impls.Instance {
 	h := &heap{design: d, m: m, pages: d.layer(m), boot: impls.BootOf(m, debugcheck.SLUB61)}
 	h.actor = page.NewActor(m)
 	h.ghost.mutex.Init(ghostLock, rankGhost)
+	h.limbo.Init()
 	m.SetPageLayer(h.pages)
 	return h
 }
@@ -44,6 +45,7 @@ type heap struct {
 	actor  *page.Actor
 	sizes  impls.Allocator // made when first asked for
 	ghost  registry
+	limbo  impls.Limbo
 	caches []*Cache // natively under ghost.lock
 	boot   impls.Boot
 }

@@ -23,6 +23,7 @@ type layout struct {
 	link    uint64 // where a free object keeps the address of the next
 	order   int    // a slab is 1<<order pages
 	objects int    // objects of a slab
+	rcu     bool   // readers may look at objects after their free; likewise
 	ctor    bool   // objects are constructed when their slab is made; the link is behind them
 }
 
@@ -39,7 +40,7 @@ func (h *heap) newLayout(spec *impls.CacheSpec, g *debugcheck.Layout) (layout, e
 		return layout{}, impls.ErrInvalid
 	}
 	l := layout{size: spec.Size, stride: g.Stride, align: g.Align, pad: g.Pad, link: g.Link,
-		ctor: g.Ctor}
+		ctor: g.Ctor, rcu: g.RCU}
 	if h.middle && !g.Outside && !g.Flags.Debugs() {
 		l.link = g.Inuse / 2 &^ (g.Word - 1) // the middle of whole words, whatever the size
 	}

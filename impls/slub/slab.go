@@ -225,10 +225,15 @@ func (k *Cache) discard(c *machine.Ctx, p *machine.Page) {
 	k.giveBack(c, p)
 }
 
-// giveBack gives the pages of a slab back that nobody counts any more.
+// giveBack gives the pages of a slab back that nobody counts any more. Readers may go on
+// looking at them as long as they are at it.
 func (k *Cache) giveBack(c *machine.Ctx, p *machine.Page) {
 	k.ghost.remove(c, p)
 	p.Tag = nil
+	if k.rcu {
+		k.heap.limbo.Free(c, p)
+		return
+	}
 	c.FreePages(p)
 }
 

@@ -97,6 +97,7 @@ func (g *registry) retired(c *machine.Ctx, p *machine.Page) {
 func (h *heap) Snapshot(s *impls.Snapshot) bool {
 	s.Reset()
 	h.pages.Snapshot(s)
+	h.limbo.Snapshot(s)
 	for _, k := range h.caches {
 		s.Caches = append(s.Caches, k.state())
 	}

@@ -13,7 +13,7 @@ import (
 const caps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink | impls.CapDestroy |
 	impls.CapDrain | impls.CapDebug | impls.CapIRQ | impls.CapSMP | impls.CapCtor |
-	impls.CapFlush | impls.CapOffline | impls.CapBulk | impls.CapFailSlab
+	impls.CapFlush | impls.CapOffline | impls.CapBulk | impls.CapFailSlab | impls.CapRCU
 
 // machines are the kernels of the time: none of them real-time.
 var machines = []machine.Preempt{machine.PreemptNone, machine.PreemptFull}
