@@ -24,6 +24,7 @@ type Compiled struct {
 	Stores []string // names of the slots of caches
 	ops    int      // operations counted with repeats, saturating
 	pages  bool     // some line asks for pages
+	wide   int      // the most objects that one line takes or gives in bulk
 }
 
 // A Line is one operation of a compiled program.
@@ -229,6 +230,7 @@ func (k *compiler) line(l *prog.Line, path []int, owner int) node {
 		}
 	} else {
 		at.Op, at.Foreign = k.op(l)
+		k.p.wide = max(k.p.wide, len(at.Op.Slots))
 		k.p.pages = k.p.pages || at.Op.Code == impls.OpPages && !at.Foreign
 		k.p.Lines = append(k.p.Lines, at)
 	}

@@ -76,16 +76,17 @@ func (n *tally) add(b *impls.SlabState) {
 // slabsMost is the largest number of slabs that a cache with lists of all slabs can have
 // come to; negative when nobody can say, since it holds objects for CPUs and does not tell
 // how many. Of the program's objects each may have been one of this cache. An operation in
-// flight may have two more, the old and the new one of a realloc.
+// flight may have two more, the old and the new one of a realloc, or as many as a bulk
+// allocation takes.
 func (r *Runner) slabsMost(k *impls.CacheState, n *tally) int {
 	if k.PerCPU == 0 && r.v.Caps.Has(impls.CapTune) {
 		return -1
 	}
-	objects := r.judge.peak + k.PerCPU*r.m.CPUs
+	objects, wide := r.judge.peak+k.PerCPU*r.m.CPUs, max(1, r.p.wide)
 	if r.p.Sequential() {
-		return (objects + 1 + n.objects - 1) / n.objects
+		return (objects + wide + n.objects - 1) / n.objects
 	}
-	return (objects+2*len(r.p.Ctxs))/n.objects + 1 + len(r.p.Ctxs)
+	return (objects+(1+wide)*len(r.p.Ctxs))/n.objects + 1 + len(r.p.Ctxs)
 }
 
 // farFirst is the operation of a long program after which the structure is looked at first;
