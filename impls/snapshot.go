@@ -5,6 +5,7 @@ package impls
 type Snapshot struct {
 	Caches []CacheState
 	Slabs  []SlabState
+	Arrays []Array
 	Counts []Count
 	// PagesTotal and PagesFree are the page layer's own figures. Pages in pools are among
 	// the free ones.
@@ -31,6 +32,17 @@ type Pool struct {
 	Pages []int // numbers in the order of its list: the first was given back last
 	Keep  int   // requests that may sleep leave so many
 	Max   int   // it may hold so many
+}
+
+// An Array is the free objects that a cache holds for one CPU, which is the only one that
+// can have them. Each of them is in CPUFree of its slab, too.
+type Array struct {
+	Cache   int // index in Caches
+	CPU     int
+	Avail   int    // as stored: how many there are
+	Limit   int    // it may hold so many; 0: there is no array
+	Batch   int    // so many move at once
+	Objects []Addr // from the one that was freed first
 }
 
 // A CacheState is one cache.
@@ -147,7 +159,7 @@ type Count struct {
 // Reset empties the snapshot.
 func (s *Snapshot) Reset() {
 	s.Caches, s.Counts = s.Caches[:0], s.Counts[:0]
-	s.Slabs = s.Slabs[:0]
+	s.Slabs, s.Arrays = s.Slabs[:0], s.Arrays[:0]
 	s.PagesTotal, s.PagesFree, s.TopOrder = 0, 0, 0
 	s.Blocks, s.Pools, s.Waiting = s.Blocks[:0], s.Pools[:0], s.Waiting[:0]
 }
@@ -163,6 +175,19 @@ func (s *Snapshot) AddPool(cpu int) *Pool {
 	p := &s.Pools[len(s.Pools)-1]
 	*p = Pool{CPU: cpu, Pages: p.Pages[:0]}
 	return p
+}
+
+// AddArray adds the array of a cache for a CPU and returns it for filling in, empty but
+// with its storage kept.
+func (s *Snapshot) AddArray(cache, cpu int) *Array {
+	if len(s.Arrays) < cap(s.Arrays) {
+		s.Arrays = s.Arrays[:len(s.Arrays)+1]
+	} else {
+		s.Arrays = append(s.Arrays, Array{})
+	}
+	a := &s.Arrays[len(s.Arrays)-1]
+	*a = Array{Cache: cache, CPU: cpu, Objects: a.Objects[:0]}
+	return a
 }
 
 // AddSlab adds a slab and returns it for filling in, with its slices empty but

@@ -98,9 +98,7 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 		return
 	}
 	x.stuck = r.stuck(op)
-	if op.Code == impls.OpShrink {
-		r.before = r.freePages()
-	}
+	r.givesBack(op)
 	switch {
 	case r.shadowed && r.blocks(op):
 		r.exec.Skip(c, op, &x.ev)

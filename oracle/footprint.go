@@ -45,7 +45,7 @@ func (r *Runner) footprint() {
 		switch {
 		case !k.Bounded || k.Internal || n.slabs == 0:
 		case k.FullLists:
-			if most := r.slabsMost(k, n); most >= 0 && n.slabs > most {
+			if most := r.slabsMost(k, n); n.slabs > most {
 				r.broken(fault.Footprint, "%s has %d slabs of %d objects, and there were at most "+
 					"%d objects, which takes %d", k.Name, n.slabs, n.objects, r.judge.peak, most)
 			}
@@ -74,14 +74,10 @@ func (n *tally) add(b *impls.SlabState) {
 }
 
 // slabsMost is the largest number of slabs that a cache with lists of all slabs can have
-// come to; negative when nobody can say, since it holds objects for CPUs and does not tell
-// how many. Of the program's objects each may have been one of this cache. An operation in
+// come to. Of the program's objects each may have been one of this cache. An operation in
 // flight may have two more, the old and the new one of a realloc, or as many as a bulk
 // allocation takes.
 func (r *Runner) slabsMost(k *impls.CacheState, n *tally) int {
-	if k.PerCPU == 0 && r.v.Caps.Has(impls.CapTune) {
-		return -1
-	}
 	objects, wide := r.judge.peak+k.PerCPU*r.m.CPUs, max(1, r.p.wide)
 	if r.p.Sequential() {
 		return (objects + wide + n.objects - 1) / n.objects

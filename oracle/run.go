@@ -123,7 +123,7 @@ type Runner struct {
 	pattern  impls.Pattern
 	stated   *stated // holds a stream's outcomes against what it states
 	reuse    reuse
-	before   int    // free pages before the shrink in hand
+	before   int    // free pages before the shrink or reap in hand
 	print    uint64 // of the outcomes, for Options.Twice
 	binding  sched.Binding
 	end      *ending // made once

@@ -36,9 +36,7 @@ func (r *Runner) between(c *machine.Ctx, ev *impls.Event) {
 	r.reused(ev)
 	shrunk := ev.Code == impls.OpShrink && ev.Outcome == impls.OK ||
 		ev.Code == impls.OpDestroy && ev.Outcome == impls.Refused
-	released := ev.Outcome == impls.OK &&
-		(ev.Code == impls.OpFlush || ev.Code == impls.OpOffline) && r.p.Sequential()
-	if r.rest > 0 && !shrunk && !released {
+	if r.rest > 0 && !shrunk && !empties(ev) {
 		r.rest--
 		return
 	}
@@ -55,8 +53,8 @@ func (r *Runner) between(c *machine.Ctx, ev *impls.Event) {
 	if shrunk && r.p.Sequential() {
 		r.shrunk(r.exec.Cache(int(ev.Cache)), ev)
 	}
-	if released {
-		r.released(ev)
+	if empties(ev) && r.p.Sequential() {
+		r.emptied(ev)
 	}
 	objects := 0
 	for i := range r.snap.Slabs {
@@ -95,7 +93,7 @@ func (r *Runner) shrinkSaid(k impls.Cache, said uint64, remain int) {
 		if of.Handle != k {
 			continue
 		}
-		freed := r.freePages() - r.before
+		freed := r.loose() - r.before
 		switch {
 		case of.Shrinks == impls.AnswersRemains && said != uint64(min(remain, 1)):
 			r.broken(fault.OutcomesDiffer, "shrink of %s answers %d, and %d slabs remain", of.Name,
@@ -107,12 +105,28 @@ func (r *Runner) shrinkSaid(k impls.Cache, said uint64, remain int) {
 	}
 }
 
-// freePages is the page layer's own figure, 0 where there is none.
-func (r *Runner) freePages() int {
-	if l := r.m.PageLayer(); l != nil {
-		return l.FreePages()
+// loose is the page layer's own figure of free pages, with those that only wait for read
+// sections in the snapshot taken last; 0 where there is no page layer.
+func (r *Runner) loose() int {
+	l := r.m.PageLayer()
+	if l == nil {
+		return 0
 	}
-	return 0
+	pages := l.FreePages()
+	for _, b := range r.snap.Waiting {
+		pages += 1 << b.Order
+	}
+	return pages
+}
+
+// givesBack notes the free pages before an operation that says how many it gives back.
+func (r *Runner) givesBack(op *impls.Op) {
+	if op.Code != impls.OpShrink && op.Code != impls.OpReap || !r.deep {
+		return
+	}
+	r.snap.Reset()
+	r.in.Snapshot(&r.snap)
+	r.before = r.loose()
 }
 
 // released checks after a flush that no CPU has anything of the cache any more, and after
@@ -143,6 +157,16 @@ func (r *Runner) released(ev *impls.Event) {
 	}
 }
 
+// reaped holds what a reap has answered against the pages that came back.
+func (r *Runner) reaped(ev *impls.Event) {
+	if r.m.PageLayer() == nil {
+		return
+	}
+	if back := r.loose() - r.before; uint64(back) != ev.Usable {
+		r.broken(fault.ReapWrong, "%d pages, and %d came back", ev.Usable, back)
+	}
+}
+
 // structure looks at the subject at a quiet point and holds what it finds against
 // the rules. Each title is raised once a run: what is broken stays broken.
 func (r *Runner) structure(c *machine.Ctx) {
@@ -170,6 +194,7 @@ func (r *Runner) structure(c *machine.Ctx) {
 	}
 	r.footprint()
 	r.placed()
+	r.arrays()
 	r.paged()
 }
 
@@ -375,8 +400,9 @@ func (r *Runner) reused(ev *impls.Event) {
 }
 
 // promised says what reuse=lifo promises after a free, from the snapshot taken
-// since: the object itself, where its slab is the CPU's, which the task cannot leave,
-// or the cache keeps lists of all slabs and no other is partial.
+// since: the object itself, where the CPU has an array of the cache or its slab is the
+// CPU's, which the task cannot leave, or the cache keeps lists of all slabs and no other
+// is partial.
 func (r *Runner) promised(c *machine.Ctx, ev *impls.Event) {
 	if !play.Frees(ev.Code) || ev.Outcome != impls.OK || ev.Cache < 0 || ev.Part > 0 ||
 		len(ev.Reports) > 0 ||
@@ -391,6 +417,9 @@ func (r *Runner) promised(c *machine.Ctx, ev *impls.Event) {
 	stays := r.m.CPUs == 1 || r.pinned() // else it may allocate elsewhere and be back in time
 	for _, p := range b.On {
 		next = next || stays && p.Kind == impls.OnCPU && p.CPU == c.CPUID()
+	}
+	if a := r.arrayOf(b.Cache, c.CPUID()); a != nil && a.Limit > 0 {
+		next = r.pinned()
 	}
 	if next {
 		r.reuse = reuse{cache: ev.Cache, cpu: uint8(c.CPUID()), addr: ev.Addr}

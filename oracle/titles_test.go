@@ -330,7 +330,7 @@ func (l *toyPages) FreePages() int     { return l.m.Pages - l.hides }
 
 func allRules() []rule {
 	return slices.Concat(ownershipRules, contentsRules, structureRules, managerRules,
-		footprintRules, differenceRules)
+		footprintRules, arrayRules, differenceRules)
 }
 
 // TestTitles: every rule raises its title when it is broken, nothing but that while

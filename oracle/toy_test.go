@@ -43,13 +43,15 @@ type toyBug struct {
 	show   func(t *toy, s *impls.Snapshot)                    // bends the snapshot
 	hidden bool                                               // shows no snapshot
 	call   func(t *toy, c *machine.Ctx)                       // before every call
+	reap   func(t *toy) int                                   // what reap does and says
 	setUp  func(t *toy)                                       // once a run
 }
 
 const toyCaps = impls.CapObjects | impls.CapSizes | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink | impls.CapDestroy |
 	impls.CapReuseLIFO | impls.CapDrain | impls.CapPages | impls.CapIRQ | impls.CapSMP |
-	impls.CapFlush | impls.CapOffline | impls.CapCtor | impls.CapRCU
+	impls.CapFlush | impls.CapOffline | impls.CapCtor | impls.CapRCU | impls.CapTune |
+	impls.CapReap
 
 // toySubject is a variant with one bug.
 func toySubject(bug toyBug) *impls.Variant {
@@ -79,6 +81,15 @@ func (t *toy) enter(c *machine.Ctx) {
 	if t.bug.call != nil {
 		t.bug.call(t, c)
 	}
+}
+
+// Reap gives back nothing.
+func (t *toy) Reap(c *machine.Ctx) int {
+	t.enter(c)
+	if t.bug.reap != nil {
+		return t.bug.reap(t)
+	}
+	return 0
 }
 
 // bump takes fresh memory.
@@ -335,6 +346,11 @@ func (t *toy) Offline(c *machine.Ctx, cpu int) error {
 	if cpu == c.CPUID() {
 		return impls.ErrInvalid
 	}
+	return nil
+}
+
+func (k *toyCache) Tune(c *machine.Ctx, _, _ int) error {
+	k.t.enter(c)
 	return nil
 }
 

@@ -80,6 +80,8 @@ func TestRows(t *testing.T) {
 		"slab-colour-locked":               "S3a",
 		"slab-colour-racy":                 "S3b",
 		"slab-colour-unclamped":            "S3c",
+		"slab-percpu":                      "S1f",
+		"slab-percpu-oldest":               "S1f",
 	}
 	for name, row := range rows {
 		v, ok := all.Lookup(name)

@@ -66,6 +66,8 @@ const (
 	Footprint      Title = "footprint unbounded"
 	BuddiesApart   Title = "free buddies left unjoined"
 	PoolLimit      Title = "pool limit broken"
+	ArrayLimit     Title = "array limit broken"
+	ReapWrong      Title = "reap answer wrong"
 	OffSlabLimit   Title = "off-slab limit broken"
 	FreeSlabKept   Title = "free slab kept by shrink"
 	HeldOn         Title = "held after flush"
@@ -160,11 +162,16 @@ var table = []Entry{
 	{BuddiesApart, Structure,
 		"two free blocks of pages that should have been joined lie side by side"},
 	{PoolLimit, Structure, "a CPU's pool holds more pages than its design allows"},
+	{ArrayLimit, Structure,
+		"a CPU's array holds more objects than its limit, or has other bounds than it was given"},
+	{ReapWrong, Structure,
+		"reap says that it gave back another number of pages than came back"},
 	{OffSlabLimit, Structure,
 		"a slab keeps more objects off the slab than its management can describe"},
 	{FreeSlabKept, Structure, "a slab with no object in use is there after shrink or destroy"},
 	{HeldOn, Structure,
-		"a CPU still has a slab, objects or pages that a flush or its going out of use gives back"},
+		"a CPU still has a slab, objects or pages that a flush, other bounds of its arrays or its " +
+			"going out of use give back"},
 	{WrongLayout, Structure,
 		"what lies around the objects of a cache is not where its debug flags put it"},
 	{OutOfTurn, Structure,

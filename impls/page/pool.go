@@ -191,8 +191,8 @@ func (p *Pool) Drain(c *machine.Ctx) {
 	}
 }
 
-// DrainCPU gives the pages of one CPU's pool to the zone. Only where calls to other CPUs
-// are allowed.
+// DrainCPU gives the pages of one CPU's pool to the zone: that CPU goes out of use. Only
+// where calls to other CPUs are allowed.
 func (p *Pool) DrainCPU(c *machine.Ctx, cpu int) { c.CallOn(cpu, p.flush) }
 
 // flush empties the pool of this CPU. Interrupts off.

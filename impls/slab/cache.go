@@ -17,6 +17,7 @@ var (
 	cacheLock   = machine.Atomic("cache", "lock")
 	cacheSlabs  = machine.Guarded("cache", "slabs")
 	growingWord = machine.Guarded("cache", "growing")
+	grownWord   = machine.Guarded("cache", "grown")
 )
 
 // Cache is a cache of the SLAB family.
@@ -32,6 +33,7 @@ type Cache struct {
 	keeper     keeper // of what describes its slabs
 	rcu        bool   // readers may look at objects after their free
 	lists      lists
+	arrays     arrays
 	heads      []*list // of lists, for walking
 	// notFull is the word firstnotfull of the one list, nil where there are several.
 	notFull *machine.GuardedWord
@@ -41,22 +43,34 @@ type Cache struct {
 	// Guarded by lock.
 	slabs   machine.GuardedWord // Invariant SLAB3: slabs on the lists
 	growing machine.GuardedWord // contexts that are making a slab
-	dead    bool                // destroyed; guarded by the system's lock
+	grown   machine.GuardedWord // 1 since a slab was made, until the next reap
+	dead    bool                // off the chain: destroyed; guarded by the system's lock
 }
 
-var _ impls.Cache = (*Cache)(nil)
+var (
+	_ impls.Cache   = (*Cache)(nil)
+	_ impls.Flusher = (*Cache)(nil)
+	_ impls.Tuner   = (*Cache)(nil)
+)
 
-// init makes a cache of its geometry ready, with what debugging puts around objects.
+// init makes a cache of its geometry ready, with what debugging puts around objects. With
+// that it has no arrays: what debugging knows of an object is whether its slab has it, and
+// of one that waits in an array neither is true. 2.4 kept the arrays of such caches and
+// checked objects on their way between array and slab only, so that a free was looked at
+// when its batch was; 2.6 checked at each call and had smaller arrays, of at most 32.
 func (s *Cache) init(sys *system, spec *impls.CacheSpec, around *debugcheck.Layout) {
 	s.sys, s.name = sys, spec.Name
 	s.lock.Init(cacheLock, rankCache)
 	s.guard = s.lock.Guard()
 	s.slabs.Init(cacheSlabs, s.guard, 0)
 	s.growing.Init(growingWord, s.guard, 0)
+	s.grown.Init(grownWord, s.guard, 0)
 	s.lists, s.colouring = sys.newLists(s), sys.newColouring(s)
 	s.keeper = sys.keeperFor(&s.geometry)
 	if around != nil {
-		s.debug = newDebugger(s, around)
+		s.debug, s.arrays = newDebugger(s, around), noArrays{}
+	} else {
+		s.arrays = sys.newArrays(s, spec)
 	}
 }
 
@@ -66,8 +80,9 @@ func (s *Cache) Size() uint64 { return s.size }
 // Align is the alignment of every object.
 func (s *Cache) Align() uint64 { return s.align }
 
-// Alloc is kmem_cache_alloc: it returns the object freed last of the first slab
-// that has one, making a slab when none has; 0 when no page can be had.
+// Alloc is kmem_cache_alloc: it returns the object on top of this CPU's array, else the one
+// freed last of the first slab that has one, making a slab when none has; 0 when no page
+// can be had.
 func (s *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 	if c.ShouldFail() {
 		return 0
@@ -78,9 +93,7 @@ func (s *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 // get is Alloc for the family itself, whose own objects are never refused on purpose.
 func (s *Cache) get(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 	for {
-		flags := s.lock.LockIRQSave(c)
-		obj := s.lists.alloc(c, s)
-		s.lock.UnlockIRQRestore(c, flags)
+		obj := s.arrays.alloc(c, s)
 		if obj != 0 {
 			if f&impls.FlagZero != 0 {
 				clear(s.sys.m.MemBytes(obj, int(s.size)))
@@ -107,6 +120,7 @@ func (s *Cache) grow(c *machine.Ctx, f impls.AllocFlags) bool {
 	flags = s.lock.LockIRQSave(c)
 	s.growing.Store(c, s.growing.Load(c)-1)
 	if p != nil {
+		s.grown.Store(c, 1)
 		s.legal(c, colour)
 		s.setUp(c, p, colour, manager)
 		s.sys.owner[p.PFN()] = s
@@ -125,15 +139,7 @@ func (s *Cache) Free(c *machine.Ctx, obj impls.Addr) {
 		s.stray(c, p, obj)
 		return
 	}
-	flags := s.lock.LockIRQSave(c)
-	inuse, ok := s.put(c, p, obj)
-	if ok {
-		s.lists.freed(c, s, p, inuse)
-	}
-	if s.debug != nil {
-		s.debug.chainTest(c)
-	}
-	s.lock.UnlockIRQRestore(c, flags)
+	s.arrays.free(c, s, p, obj)
 }
 
 // stray is a free of what no slab of s holds: what is in a slab of another cache is
@@ -156,21 +162,15 @@ func (s *Cache) stray(c *machine.Ctx, p *machine.Page, obj impls.Addr) {
 	}
 }
 
-// Shrink is kmem_cache_shrink: it gives every free slab back, the one that was
-// freed first at first, and returns the number of pages.
+// Shrink is kmem_cache_shrink: it empties the arrays and then gives every free slab back,
+// the one that was freed first at first. It returns the number of pages. Only where calls
+// to other CPUs are allowed.
 func (s *Cache) Shrink(c *machine.Ctx) int {
+	s.arrays.drain(c, s)
 	pages := 0
 	for {
 		flags := s.lock.LockIRQSave(c)
-		p, manager := s.lists.reap(c), impls.Addr(0)
-		if p != nil {
-			manager = managerWord.Load(c, p)
-			if s.debug != nil {
-				s.debug.discard(c, p)
-			}
-			s.slabs.Store(c, s.slabs.Load(c)-1)
-			s.sys.owner[p.PFN()] = nil
-		}
+		p, manager := s.takeFree(c)
 		s.lock.UnlockIRQRestore(c, flags)
 		if p == nil {
 			return pages
@@ -180,11 +180,47 @@ func (s *Cache) Shrink(c *machine.Ctx) int {
 	}
 }
 
-// Destroy is kmem_cache_destroy: it gives every slab back. While objects are live
-// it answers ErrBusy, which 2.4 reports where a cache is debugged; the free slabs are
-// gone and the cache may be used on. Pages that readers still look at are waited for, unless
-// the caller is a reader itself or may not sleep: then the cache is gone and they come later.
+// takeFree takes out the free slab whose pages go back next, nil when there is none, and
+// says where it is described. Holds cache.lock.
+func (s *Cache) takeFree(c *machine.Ctx) (p *machine.Page, manager impls.Addr) {
+	if p = s.lists.reap(c); p == nil {
+		return nil, 0
+	}
+	manager = managerWord.Load(c, p)
+	if s.debug != nil {
+		s.debug.discard(c, p)
+	}
+	s.slabs.Store(c, s.slabs.Load(c)-1)
+	s.sys.owner[p.PFN()] = nil
+	return p, manager
+}
+
+// Flush empties the arrays of all CPUs. No page goes back. Only where calls to other CPUs
+// are allowed.
+func (s *Cache) Flush(c *machine.Ctx) { s.arrays.drain(c, s) }
+
+// Tune is kmem_tune_cpucache: from now on each CPU's array holds limit objects, of which
+// batch move at once; with a limit of 0 there is none. ErrInvalid: the batch is larger, or
+// nothing. A cache with debug flags has no arrays all the same. Only where calls to other
+// CPUs are allowed.
+func (s *Cache) Tune(c *machine.Ctx, limit, batch int) error {
+	switch {
+	case limit == 0:
+		batch = 0
+	case batch < 1 || batch > limit:
+		return impls.ErrInvalid
+	}
+	s.arrays.tune(c, s, uint64(limit), uint64(batch))
+	return nil
+}
+
+// Destroy is kmem_cache_destroy: it takes the cache off the chain, so that no reap finds
+// it, and gives every slab back. While objects are live it answers ErrBusy, which 2.4
+// reports where a cache is debugged; the free slabs are gone, and the cache is on the chain
+// again and may be used on. Pages that readers still look at are waited for, unless the
+// caller is a reader itself or may not sleep: then the cache is gone and they come later.
 func (s *Cache) Destroy(c *machine.Ctx) error {
+	s.sys.chained(c, s, false)
 	s.Shrink(c)
 	flags := s.lock.LockIRQSave(c)
 	busy := s.slabs.Load(c) != 0 || s.growing.Load(c) != 0
@@ -193,11 +229,11 @@ func (s *Cache) Destroy(c *machine.Ctx) error {
 	}
 	s.lock.UnlockIRQRestore(c, flags)
 	if busy {
+		s.sys.chained(c, s, true)
 		return impls.ErrBusy
 	}
 	if s.rcu {
 		c.RCUBarrier()
 	}
-	s.sys.drop(c, s)
 	return nil
 }

@@ -2,6 +2,7 @@ package slab_test
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -107,8 +108,16 @@ func stress(t *testing.T, v *impls.Variant, letters string) {
 			defer c.Release()
 			native(t, c, s, inst.Memory(), sent[i], sent[1-i])
 			close(sent[i])
-			for a := range sent[1-i] {
-				s.Free(c, a)
+			for open := true; open; c.Poll() {
+				var a impls.Addr
+				select {
+				case a, open = <-sent[1-i]:
+					if open {
+						s.Free(c, a)
+					}
+				default:
+					runtime.Gosched()
+				}
 			}
 		})
 	}
@@ -125,6 +134,7 @@ func stress(t *testing.T, v *impls.Variant, letters string) {
 func native(t *testing.T, c *machine.Ctx, s impls.Cache, mem impls.Memory,
 	out, in chan impls.Addr) {
 	for n := range 3000 {
+		c.Poll()
 		a := s.Alloc(c, impls.FlagZero)
 		if a == 0 {
 			t.Error("no memory")
@@ -148,6 +158,11 @@ func native(t *testing.T, c *machine.Ctx, s impls.Cache, mem impls.Memory,
 		}
 		if n%500 == 0 {
 			s.Shrink(c)
+		}
+		if n%700 == 0 {
+			if err := s.(impls.Tuner).Tune(c, n/700%3*4, 3); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

@@ -18,6 +18,8 @@ type lists interface {
 	add(c *machine.Ctx, p *machine.Page)
 	// reap takes out the slab to be given back next, nil when none is all free.
 	reap(c *machine.Ctx) *machine.Page
+	// spare is the number of slabs that are all free.
+	spare(c *machine.Ctx, s *Cache) int
 }
 
 // oneList is S1a, 2001 and before: all slabs on one list, the full ones first, then
@@ -108,6 +110,16 @@ func (o *oneList) reap(c *machine.Ctx) *machine.Page {
 	}
 	o.slabs.remove(c, p)
 	return p
+}
+
+// spare counts from the tail, where the free slabs are.
+func (o *oneList) spare(c *machine.Ctx, s *Cache) int {
+	n := 0
+	for p := o.slabs.last(c); p != nil && inuseWord.Load(c, p) == 0; {
+		n = s.walked(c, n)
+		p = slabAt(c, prevWord.Load(c, p))
+	}
+	return n
 }
 
 // moveToTail takes the emptied slab p behind the slabs that follow it, of which next
@@ -249,6 +261,14 @@ func (t *threeLists) reap(c *machine.Ctx) *machine.Page {
 		t.of[impls.ListFree].remove(c, p)
 	}
 	return p
+}
+
+func (t *threeLists) spare(c *machine.Ctx, s *Cache) int {
+	n := 0
+	for p := t.of[impls.ListFree].first(c); p != nil; p = next(c, p) {
+		n = s.walked(c, n)
+	}
+	return n
 }
 
 // threeListsOpt is S1d, 2001: the three lists without the flag.

@@ -179,6 +179,12 @@ func (r *rig) checkSlab(b *impls.SlabState) (live int) {
 	for _, a := range b.Free {
 		free[a] = true
 	}
+	for _, a := range b.CPUFree {
+		if free[a] {
+			r.t.Errorf("%#x: in an array, and free twice", a)
+		}
+		free[a] = true
+	}
 	for i := range b.Objects {
 		a := b.First + uint64(i)*k.Stride
 		if r.live[a] == free[a] {

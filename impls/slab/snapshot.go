@@ -7,7 +7,7 @@ import (
 	"allocfuzz/impls/machine"
 )
 
-// Snapshot walks every list and every chain. Slabs come in order of their pages.
+// Snapshot walks every list, every array and every chain. Slabs come in order of their pages.
 func (sys *system) Snapshot(s *impls.Snapshot) bool {
 	s.Reset()
 	sys.layer.Snapshot(s)
@@ -25,6 +25,7 @@ func (sys *system) Snapshot(s *impls.Snapshot) bool {
 		}
 	}
 	for i, k := range all {
+		k.showArrays(i, s)
 		listed := k.places(s)
 		s.Counts = append(s.Counts, impls.Count{Name: cacheSlabs.Name(),
 			Stored: int(k.slabs.Peek()), Counted: listed})
@@ -42,6 +43,7 @@ func (s *Cache) state() impls.CacheState {
 	k := impls.CacheState{Name: s.name, Handle: s, Size: s.size, Stride: s.stride,
 		Align: s.align, Dead: s.dead, FullLists: true, Bounded: true,
 		Shrinks: impls.AnswersPages}
+	k.PerCPU = s.arrays.most()
 	if s.notFull != nil {
 		k.Ordered, k.FirstNotFull = true, int(s.notFull.Peek())-1
 	}

@@ -8,7 +8,10 @@ import (
 	"allocfuzz/impls/page"
 )
 
-var chainLock = machine.Atomic("cache_chain", "lock")
+var (
+	chainLock  = machine.Atomic("cache_chain", "lock")
+	chainClock = machine.Guarded("cache_chain", "clock")
+)
 
 // A system is one variant on one machine: the impls.Instance and its caches.
 type system struct {
@@ -29,11 +32,16 @@ type system struct {
 	owner []*Cache
 
 	newColouring func(*Cache) colouring
+	newArrays    func(*Cache, *impls.CacheSpec) arrays
+	// clock is the number of the cache at which the next reap begins; guarded by chain.
+	clock machine.GuardedWord
 }
 
 var (
-	_ impls.Instance = (*system)(nil)
-	_ impls.Objects  = (*system)(nil)
+	_ impls.Instance   = (*system)(nil)
+	_ impls.Objects    = (*system)(nil)
+	_ impls.Hotplugger = (*system)(nil)
+	_ impls.Reaper     = (*system)(nil)
 )
 
 // with makes the constructor of a variant over the plain page allocator.
@@ -53,16 +61,27 @@ func coloured(newColouring func(*Cache) colouring) func(*machine.Machine) impls.
 	}
 }
 
+// arrayed makes the constructor of a variant with three lists and these arrays.
+func arrayed(newArrays func(*Cache, *impls.CacheSpec) arrays) func(
+	*machine.Machine) impls.Instance {
+	return func(m *machine.Machine) impls.Instance {
+		sys := with(newThreeLists)(m).(*system)
+		sys.newArrays = newArrays
+		return sys
+	}
+}
+
 // over makes the constructor of a variant over a page allocator.
 func over(layer func(*machine.Machine) page.Layer,
 	newLists func(*Cache) lists) func(*machine.Machine) impls.Instance {
 	return func(m *machine.Machine) impls.Instance {
 		sys := &system{Arena: impls.Arena{M: m}, m: m, newLists: newLists,
-			newColouring: newLockedColour, layer: layer(m), pages: page.NewActor(m),
-			owner: make([]*Cache, m.Pages), boot: impls.BootOf(m, debugcheck.SLAB24),
+			newColouring: newLockedColour, newArrays: newNoArrays, layer: layer(m),
+			pages: page.NewActor(m), owner: make([]*Cache, m.Pages), boot: impls.BootOf(m, debugcheck.SLAB24),
 			manage: onSlab{}}
 		sys.chain.Init(chainLock, rankChain)
 		sys.limbo.Init()
+		sys.clock.Init(chainClock, sys.chain.Guard(), 0)
 		m.SetPageLayer(sys.layer)
 		return sys
 	}
@@ -109,9 +128,49 @@ func (sys *system) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, 
 	return s, nil
 }
 
-// drop marks a cache that was destroyed.
-func (sys *system) drop(c *machine.Ctx, s *Cache) {
+// chained puts a cache on the chain, or takes it off as one that is destroyed.
+func (sys *system) chained(c *machine.Ctx, s *Cache, on bool) {
 	flags := sys.chain.LockIRQSave(c)
-	s.dead = true
+	s.dead = !on
 	sys.chain.UnlockIRQRestore(c, flags)
+}
+
+// cacheAt is cache number i of all, nil for one that is off the chain; more is false behind
+// the last one. Without chain.lock.
+func (sys *system) cacheAt(c *machine.Ctx, i int) (s *Cache, more bool) {
+	flags := sys.chain.LockIRQSave(c)
+	all := sys.everyCache()
+	if more = i < len(all); more && !all[i].dead {
+		s = all[i]
+	}
+	sys.chain.UnlockIRQRestore(c, flags)
+	return s, more
+}
+
+// A cpuDrainer is a page allocator that holds pages for single CPUs.
+type cpuDrainer interface {
+	DrainCPU(c *machine.Ctx, cpu int)
+}
+
+// Offline gives back what the arrays of every cache hold for a CPU, and then the pages that
+// the page allocator does. The next call there finds them empty and uses them as before.
+// ErrInvalid: the CPU is the one that c runs on. Only where calls to other CPUs are
+// allowed.
+func (sys *system) Offline(c *machine.Ctx, cpu int) error {
+	if cpu == c.CPUID() {
+		return impls.ErrInvalid
+	}
+	for i := 0; ; i++ {
+		s, more := sys.cacheAt(c, i)
+		if !more {
+			break
+		}
+		if s != nil {
+			s.arrays.leave(c, s, cpu)
+		}
+	}
+	if d, ok := sys.layer.(cpuDrainer); ok {
+		d.DrainCPU(c, cpu)
+	}
+	return nil
 }

@@ -13,7 +13,10 @@ import (
 const caps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink |
 	impls.CapDestroy | impls.CapDebug | impls.CapIRQ | impls.CapSMP | impls.CapCtor |
-	impls.CapBulk | impls.CapFailSlab | impls.CapRCU
+	impls.CapBulk | impls.CapFailSlab | impls.CapRCU | impls.CapReap
+
+// arrayCaps is what the variants with arrays can do besides.
+const arrayCaps = impls.CapReuseLIFO | impls.CapFlush | impls.CapTune | impls.CapOffline
 
 var variants = []*impls.Variant{
 	{
@@ -95,7 +98,7 @@ var variants = []*impls.Variant{
 		Rules:    debugcheck.SLAB24,
 		Machines: []machine.Preempt{machine.PreemptNone, machine.PreemptFull, machine.PreemptRT},
 		Sound:    true,
-		Caps:     caps | impls.CapReuseLIFO | impls.CapDrain,
+		Caps:     caps | impls.CapReuseLIFO | impls.CapDrain | impls.CapOffline,
 		Profile:  kmalloc.Profile,
 		Racy:     page.Racy(),
 		New:      over(pooled, newThreeLists),
@@ -172,6 +175,35 @@ var variants = []*impls.Variant{
 		Profile: kmalloc.Profile,
 		Racy:    []*machine.Field{trustedNext},
 		New:     coloured(newUnclampedColour),
+	},
+	{
+		Name: "slab-percpu",
+		Row:  "S1f",
+		Year: 2001,
+		About: "an array of free objects for each CPU before three lists; a full one gives its " +
+			"newest objects back",
+		Axes: []impls.Axis{{Name: "lists", Value: "three"},
+			{Name: "arrays", Value: "per CPU, newest out"}},
+		Rules:    debugcheck.SLAB24,
+		Machines: []machine.Preempt{machine.PreemptNone, machine.PreemptFull, machine.PreemptRT},
+		Sound:    true,
+		Caps:     caps | arrayCaps,
+		Profile:  kmalloc.Profile,
+		New:      arrayed(newNewestOut),
+	},
+	{
+		Name:  "slab-percpu-oldest",
+		Row:   "S1f",
+		Year:  2003,
+		About: "the same with the arrays of 2.6; a full one gives its oldest objects back",
+		Axes: []impls.Axis{{Name: "lists", Value: "three"},
+			{Name: "arrays", Value: "per CPU, oldest out"}},
+		Rules:    debugcheck.SLAB24,
+		Machines: []machine.Preempt{machine.PreemptNone, machine.PreemptFull, machine.PreemptRT},
+		Sound:    true,
+		Caps:     caps | arrayCaps,
+		Profile:  kmalloc.Profile,
+		New:      arrayed(newOldestOut),
 	},
 }
 

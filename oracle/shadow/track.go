@@ -91,7 +91,8 @@ func givenBack(ev *impls.Event) (a impls.Addr, ok bool) {
 // swept forgets the tracks in slabs that an operation may have given back.
 func (s *Shadow) swept(ev *impls.Event) {
 	a, ok := givenBack(ev)
-	if !ok && ev.Code != impls.OpShrink && ev.Code != impls.OpDestroy {
+	if !ok && ev.Code != impls.OpShrink && ev.Code != impls.OpDestroy &&
+		ev.Code != impls.OpReap {
 		return
 	}
 	if u := s.users[a]; a != 0 && (u.cache == nil || u.there(a)) {
