@@ -202,7 +202,7 @@ func TestGrowTogether(t *testing.T) {
 type atPages struct{ h *machine.Handler }
 
 func (a *atPages) Choose(_ *machine.Ctx, p machine.Point) machine.Action {
-	if p.Kind == machine.KPageAlloc && a.h.Delivered() == 0 {
+	if p.Kind == machine.KPageAlloc && a.h != nil && a.h.Delivered() == 0 {
 		return machine.Action{Kind: machine.Interrupt, Handler: a.h}
 	}
 	return machine.Action{}
