@@ -63,110 +63,6 @@ func (r *Runner) between(c *machine.Ctx, ev *impls.Event) {
 	r.rest = objects / 64
 }
 
-// shrunk checks that a cache which was just shrunk, also on the way to be destroyed, has no
-// free slab, and what shrink answered, from the snapshot taken since.
-func (r *Runner) shrunk(k impls.Cache, ev *impls.Event) {
-	if k == nil || r.shadowed && r.shadow.Miscounts() {
-		return
-	}
-	remain := 0
-	for i := range r.snap.Slabs {
-		b := &r.snap.Slabs[i]
-		of := &r.snap.Caches[b.Cache]
-		if of.Handle != k {
-			continue
-		}
-		remain++
-		if b.Inuse == 0 && !(r.shadowed && r.shadow.Odd(b.Page)) {
-			r.broken(fault.FreeSlabKept, "%s", name(b, of))
-		}
-	}
-	if ev.Code == impls.OpShrink {
-		r.shrinkSaid(k, ev.Usable, remain)
-	}
-}
-
-// shrinkSaid holds what shrink answered against what it promises to.
-func (r *Runner) shrinkSaid(k impls.Cache, said uint64, remain int) {
-	for i := range r.snap.Caches {
-		of := &r.snap.Caches[i]
-		if of.Handle != k {
-			continue
-		}
-		freed := r.loose() - r.before
-		switch {
-		case of.Shrinks == impls.AnswersRemains && said != uint64(min(remain, 1)):
-			r.broken(fault.OutcomesDiffer, "shrink of %s answers %d, and %d slabs remain", of.Name,
-				said, remain)
-		case of.Shrinks == impls.AnswersPages && said != uint64(freed):
-			r.broken(fault.OutcomesDiffer, "shrink of %s answers %d, and %d pages came back",
-				of.Name, said, freed)
-		}
-	}
-}
-
-// loose is the page layer's own figure of free pages, with those that only wait for read
-// sections in the snapshot taken last; 0 where there is no page layer.
-func (r *Runner) loose() int {
-	l := r.m.PageLayer()
-	if l == nil {
-		return 0
-	}
-	pages := l.FreePages()
-	for _, b := range r.snap.Waiting {
-		pages += 1 << b.Order
-	}
-	return pages
-}
-
-// givesBack notes the free pages before an operation that says how many it gives back.
-func (r *Runner) givesBack(op *impls.Op) {
-	if op.Code != impls.OpShrink && op.Code != impls.OpReap || !r.deep {
-		return
-	}
-	r.snap.Reset()
-	r.in.Snapshot(&r.snap)
-	r.before = r.loose()
-}
-
-// released checks after a flush that no CPU has anything of the cache any more, and after
-// a CPU went out of use that it has nothing of any cache nor of the page layer, from the
-// snapshot taken since.
-func (r *Runner) released(ev *impls.Event) {
-	cpu, k := -1, impls.Cache(nil)
-	if ev.Code == impls.OpFlush {
-		k = r.exec.Cache(int(ev.Cache))
-	} else {
-		cpu = int(r.lines[int(ev.Op)-r.base].Op.Size)
-		pages.Released(&r.snap, cpu, r.broken)
-	}
-	for i := range r.snap.Slabs {
-		b := &r.snap.Slabs[i]
-		of := &r.snap.Caches[b.Cache]
-		if k != nil && of.Handle != k || r.shadowed && r.shadow.Odd(b.Page) {
-			continue
-		}
-		if cpu < 0 && len(b.CPUFree) > 0 {
-			r.broken(fault.HeldOn, "%d objects of the %s", len(b.CPUFree), name(b, of))
-		}
-		for _, p := range b.On {
-			if p.Kind != impls.OnList && (cpu < 0 || p.CPU == cpu) {
-				r.broken(fault.HeldOn, "%s, by CPU %d", name(b, of), p.CPU)
-			}
-		}
-	}
-}
-
-// reaped holds what a reap has answered against the pages that came back.
-func (r *Runner) reaped(ev *impls.Event) {
-	if r.m.PageLayer() == nil {
-		return
-	}
-	if back := r.loose() - r.before; uint64(back) != ev.Usable {
-		r.broken(fault.ReapWrong, "%d pages, and %d came back", ev.Usable, back)
-	}
-}
-
 // structure looks at the subject at a quiet point and holds what it finds against
 // the rules. Each title is raised once a run: what is broken stays broken.
 func (r *Runner) structure(c *machine.Ctx) {
@@ -486,15 +382,6 @@ func (r *Runner) turnedDown(c *machine.Ctx, ev *impls.Event) {
 			cpu = c.CPUID()
 		}
 		pages.Refused(&r.snap, bits.Len64(n)-1, cpu, r.broken)
-	}
-}
-
-// drained checks with a snapshot of its own what a drain has left behind.
-func (r *Runner) drained(c *machine.Ctx) {
-	r.snap.Reset()
-	if r.v.Caps.Has(impls.CapDrain) && r.in.Snapshot(&r.snap) {
-		r.judge.ctx = c
-		pages.Drained(&r.snap, r.broken)
 	}
 }
 

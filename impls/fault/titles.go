@@ -170,8 +170,8 @@ var table = []Entry{
 		"a slab keeps more objects off the slab than its management can describe"},
 	{FreeSlabKept, Structure, "a slab with no object in use is there after shrink or destroy"},
 	{HeldOn, Structure,
-		"a CPU still has a slab, objects or pages that a flush, other bounds of its arrays or its " +
-			"going out of use give back"},
+		"a CPU still has a slab, objects or pages that a flush, other bounds of its arrays or " +
+			"its going out of use give back"},
 	{WrongLayout, Structure,
 		"what lies around the objects of a cache is not where its debug flags put it"},
 	{OutOfTurn, Structure,

@@ -247,7 +247,8 @@ func TestOffline(t *testing.T) {
 				left int
 			}{{1, impls.ErrInvalid, 3}, {0, nil, 1}, {0, nil, 1}} {
 				r.op(c, func() {
-					if err := r.inst.(impls.Hotplugger).Offline(c, tt.cpu); !errors.Is(err, tt.want) {
+					err := r.inst.(impls.Hotplugger).Offline(c, tt.cpu)
+					if !errors.Is(err, tt.want) {
 						t.Errorf("CPU %d: %v, want %v", tt.cpu, err, tt.want)
 					}
 				})

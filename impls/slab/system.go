@@ -77,8 +77,8 @@ func over(layer func(*machine.Machine) page.Layer,
 	return func(m *machine.Machine) impls.Instance {
 		sys := &system{Arena: impls.Arena{M: m}, m: m, newLists: newLists,
 			newColouring: newLockedColour, newArrays: newNoArrays, layer: layer(m),
-			pages: page.NewActor(m), owner: make([]*Cache, m.Pages), boot: impls.BootOf(m, debugcheck.SLAB24),
-			manage: onSlab{}}
+			pages: page.NewActor(m), owner: make([]*Cache, m.Pages),
+			boot: impls.BootOf(m, debugcheck.SLAB24), manage: onSlab{}}
 		sys.chain.Init(chainLock, rankChain)
 		sys.limbo.Init()
 		sys.clock.Init(chainClock, sys.chain.Guard(), 0)

@@ -55,14 +55,15 @@ var arrayRules = []rule{
 		})},
 	{title: fault.ReuseOrder, how: "array", text: fiveOfC + "cpu0 free c a\ncpu0 free c b\n" +
 		"cpu0 g = alloc c\n", bug: toyBug{fifo: true, show: inArray(onlyFirst).show}},
-	{title: fault.HeldOn, how: "array, flush", text: twoObjects + "cpu0 flush c\n", bug: inArray(nil)},
+	{title: fault.HeldOn, how: "array, flush", text: twoObjects + "cpu0 flush c\n",
+		bug: inArray(nil)},
 	{title: fault.HeldOn, how: "array, tune", text: twoObjects + "cpu0 tune c batch=2 limit=8\n",
 		bug: inArray(nil)},
 	{title: fault.ArrayLimit, how: "tuned limit", text: fullSlab + "cpu0 tune c batch=2 limit=4\n",
 		bug: inArray(nil)},
 	{title: fault.ArrayLimit, how: "tuned batch", text: fullSlab + "cpu0 tune c batch=1 limit=8\n",
 		bug: inArray(nil)},
-	{title: fault.ArrayLimit, how: "tuned no array", text: fullSlab + "cpu0 tune c batch=1 limit=0\n",
+	{title: fault.ArrayLimit, how: "no array", text: fullSlab + "cpu0 tune c batch=1 limit=0\n",
 		bug: inArray(nil)},
 	{title: fault.HeldOn, how: "array, offline", text: "machine cpus=2\n" + twoObjects +
 		"cpu0 offline cpu=1\n", bug: inArray(

@@ -1,0 +1,202 @@
+package oracle
+
+// This file is about what a subject holds for single CPUs, and about what must come back
+// when it is asked to give something back.
+
+import (
+	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
+	"allocfuzz/impls/machine"
+	"allocfuzz/oracle/pages"
+)
+
+// arrays checks what a subject shows of its arrays for single CPUs, but for what the slabs
+// of the objects say: that none is live, free elsewhere or in two arrays.
+func (r *Runner) arrays() {
+	for i := range r.snap.Arrays {
+		a := &r.snap.Arrays[i]
+		k := &r.snap.Caches[a.Cache]
+		if a.Avail != len(a.Objects) {
+			r.broken(fault.CountWrong, "the array of %s for CPU %d counts %d objects, there are %d",
+				k.Name, a.CPU, a.Avail, len(a.Objects))
+		}
+		if len(a.Objects) > a.Limit || a.Batch > a.Limit || a.Limit > 0 && a.Batch < 1 {
+			r.broken(fault.ArrayLimit, "%d objects are in the array of %s for CPU %d, limit %d, "+
+				"batch %d", len(a.Objects), k.Name, a.CPU, a.Limit, a.Batch)
+		}
+		for _, obj := range a.Objects {
+			b := r.snap.SlabOf(uint64(r.m.PageSize), obj)
+			if b == nil || b.Cache != a.Cache || !b.Holds(obj, k.Stride) {
+				r.broken(fault.FreelistLeaves, "the array of %s for CPU %d holds %#x", k.Name,
+					a.CPU, obj)
+			}
+		}
+	}
+}
+
+// arrayOf is the array of a cache for a CPU, by the number of the cache; nil when the
+// snapshot shows none.
+func (r *Runner) arrayOf(cache, cpu int) *impls.Array {
+	for i := range r.snap.Arrays {
+		if a := &r.snap.Arrays[i]; a.Cache == cache && a.CPU == cpu {
+			return a
+		}
+	}
+	return nil
+}
+
+// empties says whether an operation leaves arrays empty or gives pages back, so that what
+// it left is looked at.
+func empties(ev *impls.Event) bool {
+	switch ev.Code {
+	case impls.OpFlush, impls.OpTune, impls.OpOffline, impls.OpReap:
+		return ev.Outcome == impls.OK
+	}
+	return false
+}
+
+// emptied checks what such an operation has left behind, from the snapshot taken since.
+func (r *Runner) emptied(ev *impls.Event) {
+	switch ev.Code {
+	case impls.OpReap:
+		r.reaped(ev)
+		return
+	case impls.OpFlush, impls.OpOffline:
+		r.released(ev)
+	}
+	k := r.exec.Cache(int(ev.Cache))
+	op := r.lines[int(ev.Op)-r.base].Op
+	for i := range r.snap.Arrays {
+		a := &r.snap.Arrays[i]
+		of := &r.snap.Caches[a.Cache]
+		if ev.Code == impls.OpOffline && uint64(a.CPU) != op.Size ||
+			ev.Code != impls.OpOffline && (k == nil || of.Handle != k) {
+			continue
+		}
+		batch := int(op.Arg)
+		if op.Size == 0 {
+			batch = a.Batch // of no array
+		}
+		switch {
+		case len(a.Objects) > 0:
+			r.broken(fault.HeldOn, "%d objects are in the array of %s for CPU %d after %s",
+				len(a.Objects), of.Name, a.CPU, ev.Code)
+		case ev.Code == impls.OpTune && (a.Limit != int(op.Size) || a.Batch != batch):
+			r.broken(fault.ArrayLimit, "limit %d and batch %d of the array of %s for CPU %d after "+
+				"%s to %d and %d", a.Limit, a.Batch, of.Name, a.CPU, ev.Code, op.Size, op.Arg)
+		}
+	}
+}
+
+// shrunk checks that a cache which was just shrunk, also on the way to be destroyed, has no
+// free slab, and what shrink answered, from the snapshot taken since.
+func (r *Runner) shrunk(k impls.Cache, ev *impls.Event) {
+	if k == nil || r.shadowed && r.shadow.Miscounts() {
+		return
+	}
+	remain := 0
+	for i := range r.snap.Slabs {
+		b := &r.snap.Slabs[i]
+		of := &r.snap.Caches[b.Cache]
+		if of.Handle != k {
+			continue
+		}
+		remain++
+		if b.Inuse == 0 && !(r.shadowed && r.shadow.Odd(b.Page)) {
+			r.broken(fault.FreeSlabKept, "%s", name(b, of))
+		}
+	}
+	if ev.Code == impls.OpShrink {
+		r.shrinkSaid(k, ev.Usable, remain)
+	}
+}
+
+// shrinkSaid holds what shrink answered against what it promises to.
+func (r *Runner) shrinkSaid(k impls.Cache, said uint64, remain int) {
+	for i := range r.snap.Caches {
+		of := &r.snap.Caches[i]
+		if of.Handle != k {
+			continue
+		}
+		freed := r.loose() - r.before
+		switch {
+		case of.Shrinks == impls.AnswersRemains && said != uint64(min(remain, 1)):
+			r.broken(fault.OutcomesDiffer, "shrink of %s answers %d, and %d slabs remain", of.Name,
+				said, remain)
+		case of.Shrinks == impls.AnswersPages && said != uint64(freed):
+			r.broken(fault.OutcomesDiffer, "shrink of %s answers %d, and %d pages came back",
+				of.Name, said, freed)
+		}
+	}
+}
+
+// loose is the page layer's own figure of free pages, with those that only wait for read
+// sections in the snapshot taken last; 0 where there is no page layer.
+func (r *Runner) loose() int {
+	l := r.m.PageLayer()
+	if l == nil {
+		return 0
+	}
+	pages := l.FreePages()
+	for _, b := range r.snap.Waiting {
+		pages += 1 << b.Order
+	}
+	return pages
+}
+
+// givesBack notes the free pages before an operation that says how many it gives back.
+func (r *Runner) givesBack(op *impls.Op) {
+	if op.Code != impls.OpShrink && op.Code != impls.OpReap || !r.deep {
+		return
+	}
+	r.snap.Reset()
+	r.in.Snapshot(&r.snap)
+	r.before = r.loose()
+}
+
+// released checks after a flush that no CPU has anything of the cache any more, and after
+// a CPU went out of use that it has nothing of any cache nor of the page layer, from the
+// snapshot taken since.
+func (r *Runner) released(ev *impls.Event) {
+	cpu, k := -1, impls.Cache(nil)
+	if ev.Code == impls.OpFlush {
+		k = r.exec.Cache(int(ev.Cache))
+	} else {
+		cpu = int(r.lines[int(ev.Op)-r.base].Op.Size)
+		pages.Released(&r.snap, cpu, r.broken)
+	}
+	for i := range r.snap.Slabs {
+		b := &r.snap.Slabs[i]
+		of := &r.snap.Caches[b.Cache]
+		if k != nil && of.Handle != k || r.shadowed && r.shadow.Odd(b.Page) {
+			continue
+		}
+		if cpu < 0 && len(b.CPUFree) > 0 {
+			r.broken(fault.HeldOn, "%d objects of the %s", len(b.CPUFree), name(b, of))
+		}
+		for _, p := range b.On {
+			if p.Kind != impls.OnList && (cpu < 0 || p.CPU == cpu) {
+				r.broken(fault.HeldOn, "%s, by CPU %d", name(b, of), p.CPU)
+			}
+		}
+	}
+}
+
+// reaped holds what a reap has answered against the pages that came back.
+func (r *Runner) reaped(ev *impls.Event) {
+	if r.m.PageLayer() == nil {
+		return
+	}
+	if back := r.loose() - r.before; uint64(back) != ev.Usable {
+		r.broken(fault.ReapWrong, "%d pages, and %d came back", ev.Usable, back)
+	}
+}
+
+// drained checks with a snapshot of its own what a drain has left behind.
+func (r *Runner) drained(c *machine.Ctx) {
+	r.snap.Reset()
+	if r.v.Caps.Has(impls.CapDrain) && r.in.Snapshot(&r.snap) {
+		r.judge.ctx = c
+		pages.Drained(&r.snap, r.broken)
+	}
+}
