@@ -66,7 +66,8 @@ func (s *session) replayed(r *engine.Replay) error {
 			s.app.found()
 		}
 		if !f.Known && f.Title != engine.Missing {
-			file, err := (&fuzz.Failure{Report: r.Report, Variant: v}).Save(s.flags.out)
+			file, err := (&fuzz.Failure{Report: r.Report, Variant: v,
+				Reference: r.Against}).Save(s.flags.out)
 			if err != nil {
 				return fileError(file, err)
 			}

@@ -413,6 +413,8 @@ func TestPaired(t *testing.T) {
 		"cpu0 b = alloc c\ncpu0 d = alloc c\ncpu0 free c d\ncpu0 free c a\ncpu0 free c b\n" +
 		"irq0 e = alloc c\n"
 	const sched = "\nsched\nat free(b) end - 1: irq0\n"
+	known := strings.Replace(sched, "sched",
+		"sched subject=slab-2001-threelists-opt => bug \"pair differs\"", 1)
 	first, _ := all.Lookup("slab-2001-threelists")
 	second, _ := all.Lookup("slab-2001-threelists-opt")
 	one, _ := all.Lookup("slab-2001-onelist")
@@ -429,6 +431,7 @@ func TestPaired(t *testing.T) {
 	}{
 		{text, second, ""}, {text, &wrong, "pair differs"}, {text + sched, &wrong, "pair differs"},
 		{text + sched, second, ""},
+		{text + known, &wrong, "pair differs"}, {text + known, second, Missing},
 		{strings.ReplaceAll(text, "irq0", "cpu0"), &promises, "reuse order broken"},
 	} {
 		p, err := prog.ParseString(tt.text)
@@ -446,7 +449,9 @@ func TestPaired(t *testing.T) {
 			}
 			continue
 		}
-		if len(got) != 1 || got[0].Title != tt.title || list[1].Report == nil {
+		if len(got) != 1 || got[0].Title != tt.title ||
+			(list[1].Report == nil) != (tt.title == Missing) ||
+			got[0].Known != strings.Contains(tt.text, "=> bug") && tt.title != Missing {
 			t.Errorf("found %v, want %s", got, tt.title)
 			continue
 		}

@@ -151,7 +151,9 @@ func (r *Replayer) compare(c *oracle.Compiled, list []Replay) {
 func (r *Replayer) paired(c *oracle.Compiled, list []Replay) error {
 	silent, at := []*impls.Variant{}, map[string]*Replay{}
 	for i := range list {
-		if p := &list[i]; p.Err == nil && p.Verdict.Finding == nil && !p.Verdict.Missing() {
+		p := &list[i]
+		missing := p.Verdict.Missing() && p.Verdict.Expected != string(fault.PairDiffers)
+		if p.Err == nil && p.Verdict.Finding == nil && !missing {
 			silent = append(silent, p.Verdict.Subject)
 			at[p.Verdict.Subject.Name] = p
 		}
