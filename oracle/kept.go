@@ -144,14 +144,32 @@ func (r *Runner) loose() int {
 	return pages
 }
 
-// givesBack notes the free pages before an operation that says how many it gives back.
+// givesBack notes what is there before an operation that says how many pages it gives
+// back: the free pages, and for a reap the slabs that may go.
 func (r *Runner) givesBack(op *impls.Op) {
 	if op.Code != impls.OpShrink && op.Code != impls.OpReap || !r.deep {
 		return
 	}
 	r.snap.Reset()
 	r.in.Snapshot(&r.snap)
-	r.before = r.loose()
+	r.before, r.shape.reap = r.loose(), r.shape.reap[:0]
+	if op.Code == impls.OpShrink || r.shadowed || !r.p.Sequential() {
+		return // where a slab was misused nobody can say how full it is
+	}
+	for i := range r.snap.Slabs {
+		s := &r.snap.Slabs[i]
+		if k := &r.snap.Caches[s.Cache]; k.FullLists && len(s.Free) == s.Objects &&
+			len(s.On) == 1 && s.On[0].Kind == impls.OnList {
+			r.shape.reap = append(r.shape.reap, waiting{k.Handle, s.Page, s.On[0].At})
+		}
+	}
+}
+
+// A waiting is a slab that may be given back.
+type waiting struct {
+	cache impls.Cache
+	page  int
+	at    int // in its list: those behind it were free before it was
 }
 
 // released checks after a flush that no CPU has anything of the cache any more, and after
@@ -182,7 +200,9 @@ func (r *Runner) released(ev *impls.Event) {
 	}
 }
 
-// reaped holds what a reap has answered against the pages that came back.
+// reaped holds what a reap has answered against the pages that came back, and which slabs
+// went against the order: of a cache that keeps lists of all slabs the first that goes is
+// the one that was emptied first, which is behind the others.
 func (r *Runner) reaped(ev *impls.Event) {
 	if r.m.PageLayer() == nil {
 		return
@@ -190,6 +210,29 @@ func (r *Runner) reaped(ev *impls.Event) {
 	if back := r.loose() - r.before; uint64(back) != ev.Usable {
 		r.broken(fault.ReapWrong, "%d pages, and %d came back", ev.Usable, back)
 	}
+	for i := range r.shape.reap {
+		if r.stays(&r.shape.reap[i]) {
+			continue
+		}
+		for j := range r.shape.reap {
+			gone, other := &r.shape.reap[i], &r.shape.reap[j]
+			if other.cache == gone.cache && other.at > gone.at && r.stays(other) {
+				r.broken(fault.ReuseOrder, "the slab at page %d went back, and that at page %d, "+
+					"which was emptied before, is there", gone.page, other.page)
+			}
+		}
+	}
+}
+
+// stays says whether a slab is in the snapshot taken since.
+func (r *Runner) stays(w *waiting) bool {
+	for i := range r.snap.Slabs {
+		s := &r.snap.Slabs[i]
+		if s.Page == w.page && r.snap.Caches[s.Cache].Handle == w.cache {
+			return true
+		}
+	}
+	return false
 }
 
 // drained checks with a snapshot of its own what a drain has left behind.

@@ -70,12 +70,46 @@ var arrayRules = []rule{
 		func(_ *impls.Snapshot, a *impls.Array) { a.CPU = 1 })},
 	{title: fault.ReapWrong, how: "too many", text: twoObjects + "cpu0 reap\n",
 		bug: toyBug{setUp: withPages(0, 0), reap: func(*toy) int { return 1 }}},
+	{title: fault.ReuseOrder, how: "reap", text: twoFreeSlabs + "cpu0 reap\n",
+		bug: reaping(0)},
 	{title: fault.ReapWrong, how: "too few", text: twoObjects + "cpu0 reap\n",
 		bug: toyBug{setUp: withPages(1, 0), reap: func(t *toy) int {
 			t.m.PageLayer().(*toyPages).hides = 0
 			return 0
 		}}},
 }
+
+// reaping gives slabs up, one by one by their numbers in a list that is in their order, and
+// says that this is no page: twoFreeSlabs has its pages from nowhere.
+func reaping(slabs ...int) toyBug {
+	return toyBug{setUp: withPages(0, 0), reap: func(t *toy) int {
+		for _, i := range slabs {
+			t.caches[0].drop(i)
+		}
+		return 0
+	}, show: func(_ *toy, s *impls.Snapshot) {
+		for i := range s.Slabs {
+			s.Slabs[i].On[0].At = i
+		}
+	}}
+}
+
+// TestReclaimed: slabs may go from the end of their list, or all.
+func TestReclaimed(t *testing.T) {
+	r := oracle.NewRunner()
+	t.Cleanup(r.Close)
+	p := compile(t, "allocfuzz 1\n"+twoFreeSlabs+"cpu0 reap\n")
+	for _, slabs := range [][]int{nil, {1}, {1, 0}, {0, 0}} {
+		res := r.Run(p, toySubject(reaping(slabs...)), oracle.Options{})
+		if len(res.Faults) > 0 {
+			t.Errorf("%v: %q", slabs, res.Faults)
+		}
+	}
+}
+
+// twoFreeSlabs are free; the toy's pages are no pages of the page layer.
+const twoFreeSlabs = fiveOfC + "cpu0 free c a\ncpu0 free c b\ncpu0 free c d\ncpu0 free c e\n" +
+	"cpu0 free c f\n"
 
 const fiveOfC = "cache c size=64\ncpu0 a = alloc c\ncpu0 b = alloc c\ncpu0 d = alloc c\n" +
 	"cpu0 e = alloc c\ncpu0 f = alloc c\n"

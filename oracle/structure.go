@@ -15,6 +15,7 @@ import (
 type shape struct {
 	checks  int
 	told    map[fault.Title]bool
+	reap    []waiting           // slabs that may go at the reap in hand
 	seen    []uint64            // bit per object of the slab in hand
 	order   []position          // slabs of the list in hand
 	own     map[impls.Addr]bool // objects that the allocator uses itself

@@ -328,6 +328,13 @@ func (k *toyCache) shrink() {
 	})
 }
 
+// drop gives up slab i, whose objects are free.
+func (k *toyCache) drop(i int) {
+	page := k.pages[i]
+	k.pages = slices.Delete(k.pages, i, i+1)
+	k.list = slices.DeleteFunc(k.list, func(a impls.Addr) bool { return a/toyPage == page/toyPage })
+}
+
 func (k *toyCache) Destroy(c *machine.Ctx) error {
 	k.t.enter(c)
 	k.shrink()

@@ -21,7 +21,7 @@ var (
 // freed last. For its slab an object in it is in use. Guarded by interrupts off on the CPU.
 type cpuArray struct {
 	off   machine.Guard
-	avail machine.GuardedWord // Invariant SLAB6: objects in it, at most limit
+	avail machine.GuardedWord // Invariant SLAB7: objects in it, at most limit
 	limit machine.GuardedWord // 0: there is no array, each object comes from the slabs
 	batch machine.GuardedWord // objects that move to or from the slabs at once
 	// entry are its places, oldest object first. Those that were never used are not there.

@@ -3,11 +3,12 @@
 // into a free object, with each slab's objects shifted by a colour.
 //
 // A cache keeps its slabs on lists by fullness. Which lists, and when a slab
-// moves, is the axis lists; how a slab comes by its colour is the axis colour. Where the
-// array and the room for the slab's description are is the axis management (manager.go):
-// at the slab's start, or for large objects in an object of a general cache, size-32,
-// size-64 and so on, which are made for that alone. A variant is a struct literal in
-// variants.go.
+// moves, is the axis lists; whether each CPU has an array of free objects in front of
+// them is the axis arrays (arrays.go, and array.go for what one is); how a slab comes by
+// its colour is the axis colour. Where the index array and the room for the slab's
+// description are is the axis management (manager.go): at the slab's start, or for large
+// objects in an object of a general cache, size-32, size-64 and so on, which are made for
+// that alone. A variant is a struct literal in variants.go.
 //
 // A cache with debug flags has words of its own around each object and poison in the
 // free ones (debug.go). It asks a debugcheck.Checker at each allocation and free,
@@ -20,8 +21,9 @@
 // into a new slab, and what is looked at in one that goes back, is done under it too,
 // where the kernel holds no lock: nobody else knows the slab then. Pages are asked for
 // and given back with the lock free, and so are objects for descriptions: no two caches'
-// locks are ever held together. Order: cache_chain.lock, then cache.lock (never both
-// today), then the zone's lock.
+// locks are ever held together. Order: cache_chain.lock, then cache.lock (both by a reap,
+// reap.go, and by nobody else), then the zone's lock. An array is its CPU's: interrupts off
+// there, and no lock; others call that CPU.
 //
 // Invariants, with the lock free:
 //
@@ -33,4 +35,6 @@
 //	       cache.firstnotfull is the first that is not full.
 //	SLAB6: a slab that is described off itself has at most the limit of objects, and its
 //	       description is an object in use of a cache that describes its slabs on them.
+//	SLAB7: an object in an array is on no chain, and in use for its slab; cpu_array.avail
+//	       is at most the limit.
 package slab
