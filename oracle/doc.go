@@ -14,6 +14,10 @@
 // after its last, so every order of two contexts around a slot is reached by
 // switching at the end of a line.
 //
+// A line is one event, but for bulk operations: they are one call of the allocator and an
+// event an object, an allocation or a free like any other. Their frees are judged when they
+// begin and their allocations when they end, all at once.
+//
 // A program runs in one of three ways, with the same events and the same judge: on
 // the simulated machine, natively (one task), or on a remote subject. Stream runs
 // one that is still being read, in the memory of what is live. A remote subject that

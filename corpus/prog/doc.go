@@ -98,7 +98,9 @@
 // for a subject holds there instead of what is stated for its family, and that instead of what is
 // stated for all. A note is for people and is never compared. What a subject cannot do is
 // unsupported there whatever the line states, and an operation on a name that nothing was bound to
-// is skipped.
+// is skipped. A bulk operation binds all of its names or none, and leaves out names that hold
+// nothing; what is stated of it is the outcome of the first object that a debug check reports
+// about, else of the first that was not left out.
 //
 // # Schedules
 //
