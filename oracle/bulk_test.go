@@ -109,3 +109,24 @@ func TestBulkCompared(t *testing.T) {
 		}
 	}
 }
+
+// TestBulkHistory: a history names the object of each event.
+func TestBulkHistory(t *testing.T) {
+	r := oracle.NewRunner()
+	defer r.Close()
+	p := compile(t, "allocfuzz 1\ncache c size=64\ncpu0 a,b = allocbulk c\ncpu0 freebulk c b a\n")
+	v := subject(t, "slub-2008-seq")
+	extra := &fault.Fault{Title: fault.OutcomesDiffer, Where: fault.Where{Line: 1, CPU: -1}}
+	o, err := r.Explain(p, v, nil, oracle.Options{Extra: extra})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, st := range o.History {
+		name, _, _ := strings.Cut(st.Outcome, " ")
+		got = append(got, name)
+	}
+	if diff := cmp.Diff([]string{"a:", "b:", "b:", "a:"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -170,6 +170,9 @@ func (o *Report) step(p *Compiled, res *Result, w *row, at raised) Step {
 	if ev.Op >= 0 {
 		st.Line = lineText(p.Lines[ev.Op].Src)
 	}
+	if ev.Part > 0 && int(ev.Slot) < len(p.Slots) {
+		st.Outcome = p.Slots[ev.Slot] + ": " + st.Outcome
+	}
 	if list := at[w.event]; list != nil {
 		st.Model = o.wrong(list)
 	}

@@ -102,6 +102,15 @@ cpu0 h = malloc fail=77 flags=atomic,zero 31337
 cpu0 a = realloc a 99999
 cpu0 b = malloc 0
 `,
+		"refused objects": `
+cache c size=64
+cpu0 a = alloc c failobj=4
+cpu0 b,d = allocbulk c failobj=5 flags=zero
+cpu0 e = alloc c fail=2 failobj=1
+cpu0 f = malloc fail=9 failobj=70000 31
+cpu0 g = calloc 3 5 failobj=1
+cpu0 f = realloc f 200 fail=5 failobj=3
+`,
 		"repeats": `
 cache c size=64
 cpu0 repeat 3 {
