@@ -36,7 +36,7 @@ func (s *Shadow) BeginBulk(evs []impls.Event) {
 // each event when that is settled.
 func (s *Shadow) EndBulk(evs []impls.Event, reports []*debugcheck.Report,
 	done func(*impls.Event)) {
-	s.gone = false
+	s.freed, s.gone = true, false
 	s.goAhead = s.goAhead[:0]
 	for range evs {
 		s.goAhead = append(s.goAhead, true)
