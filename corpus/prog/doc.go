@@ -50,6 +50,8 @@
 //
 // Keys of a cache: align, batch, cpu_partial, ctor=on, flags (words of CacheFlags, joined by
 // commas), limit, min_partial, objects, order, size. What is not given is the allocator's choice.
+// With ctor=on objects come and go in the state of a constructor, and zeroed memory cannot be
+// asked for: such an alloc is skipped.
 //
 // Lines of at most 63 tasks (MaxTasks) may follow, declared or not; with preempt=rt every handler
 // is one of them.

@@ -16,6 +16,12 @@
 // Its chains are never followed to what is no object. validate.go holds what is
 // looked at on demand, and the walk over the one list.
 //
+// Objects with a constructor (ctor.go) are constructed when their slab is made, or where
+// 2.6 poisons them at every allocation. The pages of a cache whose objects may be read
+// after their free wait for read sections that were open (impls.Limbo) when its slabs go;
+// to destroy it is to wait for them, except for a caller that reads itself or may not
+// sleep. What describes a slab off it goes at once: readers do not look at that.
+//
 // Locking: one lock per cache, with interrupts off, over its lists, its slabs, the
 // debugging of its objects, and where the axis says so its next colour. What is written
 // into a new slab, and what is looked at in one that goes back, is done under it too,

@@ -23,6 +23,16 @@
 // debugcheck, to which checker.go is the way; validate.go is what can be asked of
 // the cache. No CPU ever has a slab of it.
 //
+// # Constructors and readers
+//
+// The objects of a cache with a constructor are constructed when their slab is made, and
+// then never again; those of a cache for readers (the flag rcu) may be looked at after
+// their free. Both keep the link of a free object behind the object. An object of a
+// reader's cache is reused at once, but the pages of an empty slab, which is counted no
+// more and on no list, wait for the read sections that were open (impls.Limbo). To
+// destroy such a cache is to wait for them as well, except for a caller that has a
+// section open itself or may not sleep, as later kernels never wait there.
+//
 // # Locking order
 //
 //	cpu_slab.lock > node.list_lock > slab.lock > zone.lock
