@@ -137,9 +137,11 @@ type Objects interface {
 
 // A Cache hands out objects of one size.
 type Cache interface {
-	// Alloc returns an object, 0 when there is no memory.
+	// Alloc returns an object, 0 when there is no memory. FlagZero is not for a cache with a
+	// constructor.
 	Alloc(c *machine.Ctx, f AllocFlags) Addr
-	// Free takes back an object of this cache that is live.
+	// Free takes back an object of this cache that is live, and in the state of its
+	// constructor where it has one (Construct).
 	Free(c *machine.Ctx, a Addr)
 	// Shrink gives empty slabs back; what it answers is the subject's own.
 	Shrink(c *machine.Ctx) int

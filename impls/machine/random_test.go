@@ -148,7 +148,9 @@ type rrun struct {
 	begun   int // sections
 	called  int // callbacks
 
-	inside bool // a callback that had to wait
+	inside bool                         // a callback that had to wait
+	over   int                          // callbacks that were handed over
+	handed [17]struct{ gave, came int } // callbacks, by task; those of handlers together
 
 	done    []int // executions of lines, by context
 	counts  [nTame]uint64
@@ -244,10 +246,19 @@ func (r *rrun) body(c *machine.Ctx, i int) {
 
 // callRCU hands over a callback that demands its turn, and that no reader of then is left.
 func (r *rrun) callRCU(c *machine.Ctx) {
-	turn, last, now := int(r.counts[doCallRCU]), r.begun, true
+	from := &r.handed[0]
+	for i, t := range r.tasks {
+		if t == c && c.Line().Handler == nil {
+			from = &r.handed[i+1]
+		}
+	}
+	from.gave++
+	turn, last, now := from.gave, r.begun, true
 	c.CallRCU(func(c *machine.Ctx) {
-		if r.called++; r.called != turn {
-			panic(fmt.Sprintf("allocfuzz: callback %d came as number %d", turn, r.called))
+		r.called++
+		if from.came++; from.came != turn && from != &r.handed[0] {
+			panic(fmt.Sprintf("allocfuzz: callback %d of a context came as number %d", turn,
+				from.came))
 		}
 		if !now && (!c.InInterrupt() || c.MayBlock()) {
 			panic("allocfuzz: a callback that may sleep")
@@ -272,6 +283,7 @@ func (r *rrun) callRCU(c *machine.Ctx) {
 		r.a.UnlockIRQRestore(c, f)
 	})
 	now = false
+	r.over++
 }
 
 func (r *rrun) step(c *machine.Ctx, s rstep) {
@@ -393,8 +405,8 @@ func (r *rrun) more(c *machine.Ctx, s rstep) {
 	case doCallRCU:
 		r.callRCU(c)
 	case doGrace:
-		before := r.counts[doCallRCU]
-		if c.RCUBarrier() && uint64(r.called) < before {
+		before := r.over
+		if c.RCUBarrier() && r.called < before {
 			panic("allocfuzz: waited for callbacks that did not come")
 		}
 	}

@@ -136,6 +136,9 @@ func (c *Ctx) leave(own *frame) {
 // none is. f must not sleep. Callbacks are called in order, those that had to wait one at a
 // time.
 func (c *Ctx) CallRCU(f func(*Ctx)) {
+	if c.sim != nil {
+		c.point(KLoad, rcuSection)
+	}
 	g := &c.m.grace
 	c.lockGrace()
 	wait := len(g.open) > 0 || len(g.queue) > 0 || g.busy
@@ -152,6 +155,9 @@ func (c *Ctx) CallRCU(f func(*Ctx)) {
 // RCUBarrier waits until every callback that was handed over so far has been called. False:
 // c may not wait, since it has a section open itself or may not sleep; they come later.
 func (c *Ctx) RCUBarrier() bool {
+	if c.sim != nil {
+		c.point(KLoad, rcuCallback)
+	}
 	g := &c.m.grace
 	c.lockGrace()
 	w := pastGrace{g, g.queued}
