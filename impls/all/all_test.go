@@ -200,6 +200,7 @@ func TestCapabilities(t *testing.T) {
 		if v.Caps.Has(impls.CapSizes) {
 			useSizes(t, v, i, c)
 		}
+		useHeld(t, v, i, c)
 		if v.Caps.Has(impls.CapPages) {
 			p := i.Pages().AllocPages(c, 1, 0)
 			if p == 0 {
@@ -282,6 +283,39 @@ func useBulk(t *testing.T, v *impls.Variant, i impls.Instance, c *machine.Ctx, s
 			t.Errorf("object 140 was not refused: %d", c.Injected())
 		}
 		c.FailObject(0)
+	}
+}
+
+// useHeld empties what is held for CPUs, in every way that is declared. The machine has one
+// CPU, which cannot take itself out of use.
+func useHeld(t *testing.T, v *impls.Variant, i impls.Instance, c *machine.Ctx) {
+	if v.Caps.Has(impls.CapFlush) {
+		s, err := i.Objects().NewCache(c, impls.NewSpec("f", 48))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Free(c, s.Alloc(c, 0))
+		s.(impls.Flusher).Flush(c)
+	}
+	if v.Caps.Has(impls.CapTune) {
+		s, err := i.Objects().NewCache(c, impls.NewSpec("t", 48))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.(impls.Tuner).Tune(c, 4, 5); !errors.Is(err, impls.ErrInvalid) {
+			t.Errorf("tune: %v", err)
+		}
+		if err := s.(impls.Tuner).Tune(c, 4, 2); err != nil {
+			t.Errorf("tune: %v", err)
+		}
+	}
+	if v.Caps.Has(impls.CapOffline) {
+		if err := i.(impls.Hotplugger).Offline(c, c.CPUID()); !errors.Is(err, impls.ErrInvalid) {
+			t.Errorf("offline: %v", err)
+		}
+	}
+	if v.Caps.Has(impls.CapReap) {
+		i.(impls.Reaper).Reap(c)
 	}
 }
 
