@@ -10,6 +10,7 @@ import (
 	"allocfuzz/corpus/prog"
 	"allocfuzz/debugcheck"
 	"allocfuzz/fuzz"
+	"allocfuzz/impls/kmalloc"
 )
 
 // bootFlags are the flags for the boot parameters of machines.
@@ -46,9 +47,13 @@ func (f *bootFlags) parse() (fuzz.Boot, error) {
 
 // sizeCaches are the names of caches that no program declares: those of size classes,
 // and what a guard calls all that it has by size.
-var sizeCaches = []string{"kmalloc-8", "kmalloc-16", "kmalloc-32", "kmalloc-64", "kmalloc-96",
-	"kmalloc-128", "kmalloc-192", "kmalloc-256", "kmalloc-512", "kmalloc-1k", "kmalloc-2k",
-	"kmalloc-4k", "kmalloc-8k", "malloc"}
+func sizeCaches(page uint64) []string {
+	names := []string{"malloc"}
+	for _, t := range kmalloc.Tables() {
+		names = append(names, t.Names(page)...)
+	}
+	return names
+}
 
 // adviseNames says which names in the debug options of a program's machine stand for no
 // cache that it can have: a mistyped name silently checks nothing.
@@ -57,13 +62,14 @@ func (a *app) adviseNames(p *prog.Program) {
 	if err != nil {
 		return // none were given: wrong ones do not come so far
 	}
-	caches := append(cachesOf(p.Lines, nil), sizeCaches...)
+	caches := append(cachesOf(p.Lines, nil), sizeCaches(uint64(p.Machine.PageSize))...)
 	for i := range p.Caches {
 		caches = append(caches, p.Caches[i].Name)
 	}
 	for _, name := range o.Unused(caches) {
 		a.sayf("%s: debug options are for %s, and no cache is called so: expected a cache of the "+
-			"program or a size class, kmalloc-8 to kmalloc-8k", p.File, name)
+			"program or a size class, kmalloc-8 to kmalloc-8k or size-32 to size-131072", p.File,
+			name)
 	}
 }
 

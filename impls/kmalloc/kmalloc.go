@@ -25,31 +25,40 @@ var Profile = impls.Profile{
 type Kmalloc struct {
 	m       *machine.Machine
 	objects impls.Objects
-	used    int // classes that the machine uses
+	table   *Table
+	least   uint64 // smallest class of the machine
+	most    uint64 // largest class of the machine
 	// caches are the caches of the classes. In simulation each is made when it is
 	// first needed, without a point, so that it is as if it had been there from the
 	// start and short runs do not pay for all. Natively all are.
-	caches [len(classes)]impls.Cache
-	sized  [len(classes)]impls.SizedCache // the same, of those that keep the size asked for
-	failed [len(classes)]bool             // the family cannot make the cache
+	caches [classesMost]impls.Cache
+	sized  [classesMost]impls.SizedCache // the same, of those that keep the size asked for
+	failed [classesMost]bool             // the family cannot make the cache
 }
 
 var _ impls.Allocator = (*Kmalloc)(nil)
 
-// New makes kmalloc out of a family's caches on a machine that has its page layer.
-// The caches of the size classes are made as if nothing ran yet: NewCache gets no
-// context. A class that the family cannot make has no memory.
-func New(m *machine.Machine, o impls.Objects) *Kmalloc {
-	k := &Kmalloc{m: m, objects: o, used: classesOf(m)}
-	for i := 0; i < k.used && m.Native; i++ {
-		k.create(i)
+// New makes kmalloc with the classes of a table out of a family's caches on a machine
+// that has its page layer; without a table it is TwoPages. The caches of the size classes
+// are made as if nothing ran yet: NewCache gets no context. A class that the family
+// cannot make has no memory.
+func New(m *machine.Machine, o impls.Objects, t *Table) *Kmalloc {
+	if t == nil {
+		t = TwoPages
+	}
+	page := uint64(m.PageSize)
+	k := &Kmalloc{m: m, objects: o, table: t, least: t.least(page), most: t.most(page)}
+	for i := 0; i < len(t.classes) && m.Native; i++ {
+		if size := t.classes[i].size; size >= k.least && size <= k.most {
+			k.create(i)
+		}
 	}
 	return k
 }
 
 // create makes the cache of a class.
 func (k *Kmalloc) create(i int) {
-	spec := impls.NewSpec(classes[i].name, classes[i].size)
+	spec := impls.NewSpec(k.table.classes[i].name, k.table.classes[i].size)
 	spec.Align, spec.Kmalloc = k.align(i), true
 	cache, err := k.objects.NewCache(nil, spec)
 	if err != nil {
@@ -62,17 +71,24 @@ func (k *Kmalloc) create(i int) {
 
 // align is the alignment of a class on this machine.
 func (k *Kmalloc) align(class int) uint64 {
-	return min(classes[class].align, uint64(k.m.PageSize))
+	return k.table.align(k.table.classes[class].size, uint64(k.m.PageSize))
 }
 
+// classOf is the index of the class that serves size, which is not above the largest.
+func (k *Kmalloc) classOf(size uint64) int { return k.table.index(max(size, k.least)) }
+
 // Malloc is kmalloc: size bytes, zeroed with FlagZero; 0 when there is no memory,
-// ZeroSize when size is 0.
+// ZeroSize when size is 0. It may be called anywhere: in a handler, with interrupts off
+// or with FlagAtomic it does not sleep, whatever else the flags say.
 func (k *Kmalloc) Malloc(c *machine.Ctx, size uint64, f impls.AllocFlags) impls.Addr {
-	if size == 0 {
+	switch {
+	case size == 0:
 		return ZeroSize
-	}
-	if i := classOf(size); i < k.used {
-		return k.fromClass(c, i, size, f)
+	case size <= k.most:
+		return k.fromClass(c, k.classOf(size), size, f)
+	case !k.table.pages:
+		c.NoteRefusal()
+		return 0
 	}
 	return k.large(c, size, f)
 }
@@ -112,15 +128,22 @@ func (k *Kmalloc) large(c *machine.Ctx, size uint64, f impls.AllocFlags) impls.A
 }
 
 // Memalign is Malloc at a multiple of align, a power of two: from the first class
-// whose objects lie so, else from the pages. It heeds the flags as Malloc does.
+// whose objects lie so, else from the pages. It heeds the flags as Malloc does. No kernel
+// has it; a user who needs the alignment takes pages by hand, and so does it.
 func (k *Kmalloc) Memalign(c *machine.Ctx, align, size uint64, f impls.AllocFlags) impls.Addr {
 	if size == 0 {
 		size = 1 // ZeroSize has an alignment of its own
 	}
-	for i := classOf(size); i < k.used; i++ {
+	for next := size; next <= k.most; {
+		i := k.classOf(next)
 		if k.align(i) >= align {
 			return k.fromClass(c, i, size, f)
 		}
+		next = k.table.classes[i].size + 1
+	}
+	if size > k.most && !k.table.pages {
+		c.NoteRefusal()
+		return 0
 	}
 	// A block begins at a page, so only a larger alignment needs room to move.
 	room := uint64(0)

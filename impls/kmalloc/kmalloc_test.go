@@ -24,7 +24,22 @@ func system(t testing.TB, change func(*machine.Config)) (*machine.Machine, impls
 	}
 	m := machine.New(cfg)
 	t.Cleanup(m.Close)
-	return m, slab.Variants()[0].New(m)
+	return m, &classed{Instance: slab.Variants()[0].New(m), m: m, table: kmalloc.TwoPages}
+}
+
+// classed is an instance with the classes of a table.
+type classed struct {
+	impls.Instance
+	m     *machine.Machine
+	table *kmalloc.Table
+	sizes impls.Allocator
+}
+
+func (s *classed) Sizes() impls.Allocator {
+	if s.sizes == nil {
+		s.sizes = kmalloc.New(s.m, s.Objects(), s.table)
+	}
+	return s.sizes
 }
 
 // run runs body as the one line of a task and demands these findings.
@@ -366,7 +381,7 @@ func (none) NewCache(*machine.Ctx, impls.CacheSpec) (impls.Cache, error) {
 // TestNoCache: a class that the family cannot make has no memory, for a reason.
 func TestNoCache(t *testing.T) {
 	m, _ := system(t, nil)
-	k := kmalloc.New(m, none{})
+	k := kmalloc.New(m, none{}, nil)
 	run(t, m, func(c *machine.Ctx) {
 		for range 2 {
 			before := c.Refused()

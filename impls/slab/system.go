@@ -33,6 +33,7 @@ type system struct {
 
 	newColouring func(*Cache) colouring
 	newArrays    func(*Cache, *impls.CacheSpec) arrays
+	classes      *kmalloc.Table
 	// clock is the number of the cache at which the next reap begins; guarded by chain.
 	clock machine.GuardedWord
 }
@@ -56,7 +57,7 @@ func pooled(m *machine.Machine) page.Layer { return page.NewPool(m) }
 func coloured(newColouring func(*Cache) colouring) func(*machine.Machine) impls.Instance {
 	return func(m *machine.Machine) impls.Instance {
 		sys := with(newThreeLists)(m).(*system)
-		sys.newColouring = newColouring
+		sys.newColouring, sys.classes = newColouring, kmalloc.General26
 		return sys
 	}
 }
@@ -78,7 +79,8 @@ func over(layer func(*machine.Machine) page.Layer,
 		sys := &system{Arena: impls.Arena{M: m}, m: m, newLists: newLists,
 			newColouring: newLockedColour, newArrays: newNoArrays, layer: layer(m),
 			pages: page.NewActor(m), owner: make([]*Cache, m.Pages),
-			boot: impls.BootOf(m, debugcheck.SLAB24), manage: onSlab{}}
+			boot: impls.BootOf(m, debugcheck.SLAB24), manage: onSlab{},
+			classes: kmalloc.General24}
 		sys.chain.Init(chainLock, rankChain)
 		sys.limbo.Init()
 		sys.clock.Init(chainClock, sys.chain.Guard(), 0)
@@ -96,7 +98,7 @@ func (sys *system) Objects() impls.Objects { return sys }
 // Sizes is kmalloc over caches of this family, made at the first call.
 func (sys *system) Sizes() impls.Allocator {
 	if sys.sizes == nil {
-		sys.sizes = kmalloc.New(sys.m, sys)
+		sys.sizes = kmalloc.New(sys.m, sys, sys.classes)
 	}
 	return sys.sizes
 }

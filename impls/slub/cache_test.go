@@ -407,6 +407,7 @@ func TestVariants(t *testing.T) {
 			}
 			if v.Row == "" || v.Year == 0 || v.About == "" || len(has) != len(v.Axes) ||
 				!has["fast path"] || !has["exclusion"] || !has["partial list"] ||
+				!has["size classes"] ||
 				has["debug locking"] != (v.Year >= 2022) {
 				t.Errorf("incomplete: %+v", v)
 			}

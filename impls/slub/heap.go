@@ -16,7 +16,8 @@ type design struct {
 	exclusion exclusion
 	partial   partialList
 	locking   debugLocking
-	middle    bool // a free object keeps its link near its middle, not in its first word
+	middle    bool           // a free object keeps its link near its middle, not in its first word
+	classes   *kmalloc.Table // nil for those of today
 }
 
 // buddy is the plain page allocator.
@@ -69,7 +70,7 @@ func (h *heap) Pages() impls.Pages { return pages{h.actor, h} }
 // Sizes is kmalloc over caches of its own, which the first call makes.
 func (h *heap) Sizes() impls.Allocator {
 	if h.sizes == nil {
-		h.sizes = kmalloc.New(h.m, h)
+		h.sizes = kmalloc.New(h.m, h, h.classes)
 	}
 	return h.sizes
 }

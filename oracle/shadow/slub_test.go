@@ -276,8 +276,8 @@ var sizePrograms = []program{
 		"overrun b 3; overrun a 15; free a", []string{"5: " + right}, []int{3}},
 	{"zeroed", "machine debug=\"FZPU\" rules=6.12; a = malloc 50 flags=zero; b = calloc 3 7; " +
 		"overrun b 3; free b; free a", []string{"4: " + tail}, nil},
-	{"aligned", "machine debug=\"FZPU\"; a = memalign 64 40; b = memalign 64 40; " +
-		"flip leftred of b byte=9; free b", []string{"4: " + left}, nil},
+	{"aligned", "machine debug=\"FZPU\"; a = memalign 8 40; b = memalign 8 40; " +
+		"flip leftred of b byte=7; free b", []string{"4: " + left}, nil},
 }
 
 // TestSLUB: each program on a design with lists per node, and on the oldest.
