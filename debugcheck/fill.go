@@ -82,12 +82,16 @@ func (k *Checker) Deactivate(a uint64) {
 	k.paint(a, k.Layout.Size, Inactive)
 }
 
-// Widen makes the whole object at a usable, whatever size was asked for (ksize).
-// Nothing but the size is written: what was red zone is the program's from now on.
-func (k *Checker) Widen(a uint64) {
+// Widen makes the whole object at a usable, whatever size was asked for (ksize), and
+// returns that size as it was kept. Nothing but the size is written: what was red zone is
+// the program's from now on.
+func (k *Checker) Widen(a uint64) (asked uint64) {
+	asked = k.Layout.Size
 	if k.Layout.Orig != 0 {
+		asked = k.orig(a)
 		k.setOrig(a, k.Layout.Size)
 	}
+	return asked
 }
 
 // paint writes the red zones of an object of which n bytes are used, and the poison

@@ -24,37 +24,38 @@ type Caps uint32
 
 // The capabilities.
 const (
-	CapObjects   Caps = 1 << iota // caches of objects
-	CapSizes                      // malloc, free and calloc
-	CapPages                      // whole pages by order
-	CapZero                       // zeroed memory on request
-	CapAlign                      // an alignment asked for is kept
-	CapZeroAlign                  // zeroed memory at an alignment
-	CapRealloc                    // realloc
-	CapUsable                     // usable size
-	CapFreeSized                  // free with the size
-	CapBulk                       // several objects at once, all or nothing
-	CapCtor                       // constructors
-	CapShrink                     // give empty slabs back
-	CapDestroy                    // destroy a cache
-	CapDrain                      // give back what is held for one CPU
-	CapDebug                      // debug flags and their reports
-	CapIRQ                        // may be called in interrupt handlers
-	CapSMP                        // knows CPUs: contexts on several of them may call
-	CapReuseLIFO                  // promises reuse=lifo
-	CapFlush                      // give back what a cache holds for single CPUs
-	CapOffline                    // a CPU goes out of use
-	CapTune                       // the bounds of per-CPU arrays can be changed
-	CapReap                       // memory pressure takes empty slabs
-	CapRCU                        // caches whose pages outlast read sections
-	CapFailSlab                   // a single object of an operation can be refused on purpose
-	nCaps        = iota
+	CapObjects     Caps = 1 << iota // caches of objects
+	CapSizes                        // malloc, free and calloc
+	CapPages                        // whole pages by order
+	CapZero                         // zeroed memory on request
+	CapAlign                        // an alignment asked for is kept
+	CapZeroAlign                    // zeroed memory at an alignment
+	CapRealloc                      // realloc
+	CapUsable                       // usable size
+	CapFreeSized                    // free with the size
+	CapBulk                         // several objects at once, all or nothing
+	CapCtor                         // constructors
+	CapShrink                       // give empty slabs back
+	CapDestroy                      // destroy a cache
+	CapDrain                        // give back what is held for one CPU
+	CapDebug                        // debug flags and their reports
+	CapIRQ                          // may be called in interrupt handlers
+	CapSMP                          // knows CPUs: contexts on several of them may call
+	CapReuseLIFO                    // promises reuse=lifo
+	CapFlush                        // give back what a cache holds for single CPUs
+	CapOffline                      // a CPU goes out of use
+	CapTune                         // the bounds of per-CPU arrays can be changed
+	CapReap                         // memory pressure takes empty slabs
+	CapRCU                          // caches whose pages outlast read sections
+	CapFailSlab                     // a single object of an operation can be refused on purpose
+	CapZeroRealloc                  // realloc that zeroes what it adds
+	nCaps          = iota
 )
 
 var capNames = [nCaps]string{"objects", "sizes", "pages", "zero", "align", "zero-align",
 	"realloc", "usable",
 	"freesized", "bulk", "ctor", "shrink", "destroy", "drain", "debug", "irq", "smp", "reuse-lifo",
-	"flush", "offline", "tune", "reap", "rcu", "failslab"}
+	"flush", "offline", "tune", "reap", "rcu", "failslab", "zero-realloc"}
 
 // Names lists the capabilities in order.
 func (c Caps) Names() []string {
@@ -217,9 +218,9 @@ type SizedCache interface {
 	Cache
 	// AllocSize is Alloc for an object of which size bytes were asked for.
 	AllocSize(c *machine.Ctx, f AllocFlags, size uint64) Addr
-	// Widen forgets the size asked for: ksize was called, so that the whole object may
-	// be used from now on.
-	Widen(c *machine.Ctx, a Addr)
+	// Widen forgets the size asked for and returns it, the object's own where none is
+	// kept: ksize was called, so that the whole object may be used from now on.
+	Widen(c *machine.Ctx, a Addr) (asked uint64)
 }
 
 // An Owner is an Allocator that hands out objects of caches.
@@ -238,8 +239,10 @@ type Allocator interface {
 	// with CapZeroAlign only.
 	Memalign(c *machine.Ctx, align, size uint64, f AllocFlags) Addr
 	// Realloc changes the size and keeps the bytes that both sizes share; 0 when
-	// there is no memory, and then p is as it was.
-	Realloc(c *machine.Ctx, p Addr, size uint64) Addr
+	// there is no memory, and then p is as it was. It heeds FlagZero with
+	// CapZeroRealloc only: what it adds is zero, provided that every call which ever
+	// sized this memory had the flag and that Usable was not asked about it.
+	Realloc(c *machine.Ctx, p Addr, size uint64, f AllocFlags) Addr
 	// Free takes back what the calls above returned; 0 is allowed.
 	Free(c *machine.Ctx, p Addr)
 	// Usable is the number of bytes that may be used at p.

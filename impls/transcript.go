@@ -119,21 +119,23 @@ type Event struct {
 	Outcome Outcome
 	Ctx     uint8 // number of the context
 	CPU     uint8
-	Region  debugcheck.Region    // flip: of what
-	Part    uint16               // bulk: which of its slots, from 1
-	Irq     bool                 // in a handler
-	Legit   bool                 // NoMem: the page layer refused during the operation
-	Ctor    bool                 // alloc: Bad is about the state that a constructor made
-	Fresh   Pattern              // pattern that the memory got
-	Cache   int32                // slot of the cache, -1
-	Slot    int32                // slot bound or used
-	Want    Pattern              // pattern that was expected
-	Bad     int64                // offset of the first wrong byte, -1 when none
-	Align   uint64               // alignment asked for
-	Addr    Addr                 // misuse: the first byte damaged, or the address that was freed
-	Old     Addr                 // realloc: the address before; misuse: that of its victim
-	Size    uint64               // bytes asked for; misuse: bytes damaged
-	Usable  uint64               // bytes that the subject gives, 0 when it does not say
+	Region  debugcheck.Region // flip: of what
+	Part    uint16            // bulk: which of its slots, from 1
+	Irq     bool              // in a handler
+	Legit   bool              // NoMem: the page layer refused during the operation
+	Ctor    bool              // alloc: Bad is about the state that a constructor made
+	Fresh   Pattern           // pattern that the memory got
+	Cache   int32             // slot of the cache, -1
+	Slot    int32             // slot bound or used
+	Want    Pattern           // pattern that was expected
+	Bad     int64             // offset of the first wrong byte, -1 when none
+	Align   uint64            // alignment asked for
+	Addr    Addr              // misuse: the first byte damaged, or the address that was freed
+	Old     Addr              // realloc: the address before; misuse: that of its victim
+	Size    uint64            // bytes asked for; misuse: bytes damaged
+	// Usable is the number of bytes that the subject gives, 0 when it does not say; of a
+	// realloc that succeeded it is those that both sizes share.
+	Usable  uint64
 	Seq     uint64               // place in the order of the run, from 1
 	Mask    uint64               // flip: the bits inverted, of the bytes from Addr or of a field
 	Reports []*debugcheck.Report // of the debug checks, in order

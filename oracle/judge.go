@@ -236,7 +236,11 @@ func (j *judge) reallocated(ev *impls.Event) {
 		}
 		j.place(ev)
 		j.judged[1]++
-		if ev.Bad >= 0 {
+		switch {
+		case ev.Bad >= int64(ev.Usable):
+			j.fault(fault.NotZeroed, "byte %d of %d at %#x, %d before", ev.Bad, ev.Size, ev.Addr,
+				ev.Usable)
+		case ev.Bad >= 0:
 			j.fault(fault.PrefixLost, "byte %d at %#x, before at %#x", ev.Bad, ev.Addr, ev.Old)
 		}
 	}

@@ -171,6 +171,8 @@ var contentsRules = []rule{
 		bug: toyBug{dirty: true}},
 	{title: fault.NotZeroed, how: "calloc", text: "cpu0 a = calloc 6 8\n",
 		bug: toyBug{dirty: true}},
+	{title: fault.NotZeroed, how: "realloc", bug: toyBug{dirty: true},
+		text: "cpu0 a = malloc 0 flags=zero\ncpu0 a = realloc a 48 flags=zero\n"},
 	{title: fault.NotZeroed, how: "memalign", text: "cpu0 a = memalign 64 48 flags=zero\n",
 		bug: toyBug{dirty: true}},
 	{title: fault.NotZeroed, how: "alloc", text: "cache c size=64\ncpu0 a = alloc c flags=zero\n",

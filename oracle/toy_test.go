@@ -51,7 +51,7 @@ const toyCaps = impls.CapObjects | impls.CapSizes | impls.CapZero | impls.CapAli
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink | impls.CapDestroy |
 	impls.CapReuseLIFO | impls.CapDrain | impls.CapPages | impls.CapIRQ | impls.CapSMP |
 	impls.CapFlush | impls.CapOffline | impls.CapCtor | impls.CapRCU | impls.CapTune |
-	impls.CapReap
+	impls.CapReap | impls.CapZeroRealloc
 
 // toySubject is a variant with one bug.
 func toySubject(bug toyBug) *impls.Variant {
@@ -151,9 +151,9 @@ func (t *toy) Memalign(c *machine.Ctx, align, size uint64, f impls.AllocFlags) i
 	return t.zero(t.give(c, max(align, 8), size, "memalign"), size, f)
 }
 
-func (t *toy) Realloc(c *machine.Ctx, p impls.Addr, size uint64) impls.Addr {
+func (t *toy) Realloc(c *machine.Ctx, p impls.Addr, size uint64, f impls.AllocFlags) impls.Addr {
 	old := t.sizes[p]
-	q := t.give(c, 8, size, "realloc")
+	q := t.zero(t.give(c, 8, size, "realloc"), size, f)
 	if q == 0 {
 		return 0
 	}

@@ -159,13 +159,14 @@ func (b *badAllocator) Free(c *machine.Ctx, a impls.Addr) {
 	b.Allocator.Free(c, a)
 }
 
-func (b *badAllocator) Realloc(c *machine.Ctx, p impls.Addr, size uint64) impls.Addr {
+func (b *badAllocator) Realloc(c *machine.Ctx, p impls.Addr, size uint64,
+	f impls.AllocFlags) impls.Addr {
 	b.last = 0
 	if b.bug == lost {
 		b.Allocator.Free(c, p)
 		return b.Allocator.Malloc(c, size, impls.FlagZero)
 	}
-	return b.Allocator.Realloc(c, p, size)
+	return b.Allocator.Realloc(c, p, size, f)
 }
 
 func (b *badAllocator) Usable(c *machine.Ctx, a impls.Addr) uint64 {

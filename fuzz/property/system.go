@@ -220,7 +220,7 @@ func (s *system) realloc(i int, size uint64) string {
 		return s.malloc(size, 0)
 	}
 	was := s.c.Refused()
-	b := block{addr: s.sizes.Realloc(s.c, old.addr, size), size: size}
+	b := block{addr: s.sizes.Realloc(s.c, old.addr, size, 0), size: size}
 	if b.addr == 0 {
 		if s.c.Refused() == was {
 			return string(fault.RefusedNoReason)

@@ -330,7 +330,7 @@ func useSizes(t *testing.T, v *impls.Variant, i impls.Instance, c *machine.Ctx) 
 		t.Errorf("usable: %d", k.Usable(c, p))
 	}
 	if v.Caps.Has(impls.CapRealloc) {
-		p = k.Realloc(c, p, 3000)
+		p = k.Realloc(c, p, 3000, 0)
 		if p == 0 || mem.Verify(p, 100, 4) >= 0 {
 			t.Errorf("realloc: %#x lost bytes", p)
 		}

@@ -222,7 +222,7 @@ func TestZeroSizes(t *testing.T) {
 			a.Free(c, p)
 		}
 		p = a.Malloc(c, 10, 0)
-		q := a.Realloc(c, p, 0)
+		q := a.Realloc(c, p, 0, 0)
 		if v.Profile.ReallocZero == impls.Always && q != 0 ||
 			v.Profile.ReallocZero == impls.Never && q == 0 {
 			t.Errorf("%s: realloc(p, 0) is %#x", v.Name, q)
@@ -284,7 +284,7 @@ func TestAbsurdSizes(t *testing.T) {
 					p |= a.Memalign(c, 4096, size, 0) | a.Memalign(c, 1<<40, 16, 0)
 				}
 				if v.Caps.Has(impls.CapRealloc) {
-					p |= a.Realloc(c, small, size)
+					p |= a.Realloc(c, small, size, 0)
 				}
 				if p != 0 || c.Refused() == before {
 					t.Errorf("size %d: %#x, %d refusals", size, p, c.Refused()-before)
@@ -364,7 +364,7 @@ func TestReallocRefused(t *testing.T) {
 	a, mem := in.Sizes(), in.Memory()
 	p := a.Malloc(c, 100, 0)
 	mem.Fill(p, 100, 5)
-	if q := a.Realloc(c, p, fullMax); q != 0 {
+	if q := a.Realloc(c, p, fullMax, 0); q != 0 {
 		t.Fatalf("realloc beyond the limit: %#x", q)
 	}
 	if at := mem.Verify(p, 100, 5); at != -1 {

@@ -174,8 +174,8 @@ func (h *heap) Memalign(c *machine.Ctx, align, size uint64, _ impls.AllocFlags) 
 	return h.took(c, h.memalign(align, size), size, need)
 }
 
-// Realloc changes the size of p.
-func (h *heap) Realloc(c *machine.Ctx, p impls.Addr, size uint64) impls.Addr {
+// Realloc changes the size of p. None of the libraries zeroes what it adds.
+func (h *heap) Realloc(c *machine.Ctx, p impls.Addr, size uint64, _ impls.AllocFlags) impls.Addr {
 	old := h.live.find(p)
 	if p != 0 && old == nil {
 		return 0

@@ -229,16 +229,18 @@ func (g *Allocator) retire(c *machine.Ctx, p impls.Addr, from *cache) impls.Addr
 }
 
 // Realloc moves p to size bytes, also to fewer: the old place goes to the quarantine.
-func (g *Allocator) Realloc(c *machine.Ctx, p impls.Addr, size uint64) impls.Addr {
+// What it adds is zero with FlagZero.
+func (g *Allocator) Realloc(c *machine.Ctx, p impls.Addr, size uint64,
+	f impls.AllocFlags) impls.Addr {
 	if p == 0 {
-		return g.Malloc(c, size, 0)
+		return g.Malloc(c, size, f)
 	}
 	k := g.liveCache(c, p)
 	if k == nil {
 		return 0
 	}
 	to := g.sized(c, size, 0)
-	q := g.take(c, to, 0)
+	q := g.take(c, to, f)
 	if q == 0 {
 		return 0
 	}

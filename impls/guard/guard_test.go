@@ -88,7 +88,7 @@ func TestFreeTwice(t *testing.T) {
 			user && (got.Alloc.Line != 3 || got.Free.Line != 4) {
 			t.Errorf("%s: tracks %+v and %+v", flags, got.Alloc, got.Free)
 		}
-		if q := r.g.Realloc(r.c, p, 100); q != 0 {
+		if q := r.g.Realloc(r.c, p, 100, 0); q != 0 {
 			t.Errorf("realloc of a free object: %#x", q)
 		}
 		r.want("realloc", "Object already free")
@@ -116,7 +116,7 @@ func TestInvalidPointer(t *testing.T) {
 			if r.g.Usable(r.c, a) != 0 || (r.g.CacheOf(a) != nil) != inside {
 				t.Errorf("%#x has %d bytes of %v", a, r.g.Usable(r.c, a), r.g.CacheOf(a))
 			}
-			if q := r.g.Realloc(r.c, a, 8); q != 0 {
+			if q := r.g.Realloc(r.c, a, 8, 0); q != 0 {
 				t.Errorf("realloc of %#x: %#x", a, q)
 			}
 			r.want("realloc", "Invalid object pointer")
@@ -296,7 +296,7 @@ func TestAbsurd(t *testing.T) {
 		math.MaxUint64} {
 		for _, align := range []uint64{0, 8, 4096, 1 << 40, 1 << 62, 1 << 63} {
 			before := r.c.Refused()
-			a := r.g.Memalign(r.c, align, size, impls.FlagZero) | r.g.Realloc(r.c, p, size)
+			a := r.g.Memalign(r.c, align, size, impls.FlagZero) | r.g.Realloc(r.c, p, size, 0)
 			if a != 0 || r.c.Refused() != before+2 {
 				t.Errorf("%d bytes at %#x: %#x, %d refusals", size, align, a, r.c.Refused()-before)
 			}
@@ -313,26 +313,26 @@ func TestAbsurd(t *testing.T) {
 // TestRealloc: bytes that both sizes share move, and the old place is in quarantine.
 func TestRealloc(t *testing.T) {
 	r := newRig(t, Options{})
-	p := r.g.Realloc(r.c, 0, 40)
+	p := r.g.Realloc(r.c, 0, 40, 0)
 	r.toy.Fill(p, 40, 7)
-	q := r.g.Realloc(r.c, p, 100)
+	q := r.g.Realloc(r.c, p, 100, 0)
 	if q == p || r.toy.Verify(q, 40, 7) >= 0 || r.g.Usable(r.c, q) != 100 {
 		t.Fatalf("grown: %#x", q)
 	}
 	r.g.Free(r.c, p)
 	r.want("the old place", "Object already free")
-	s := r.g.Realloc(r.c, q, 20)
+	s := r.g.Realloc(r.c, q, 20, 0)
 	if s == q || r.toy.Verify(s, 20, 7) >= 0 || r.g.Usable(r.c, s) != 20 {
 		t.Fatalf("shrunk: %#x", s)
 	}
 	r.toy.room = 0
 	r.g.release(r.c, nil)
 	r.toy.room = 0
-	if a := r.g.Realloc(r.c, s, 1000); a != 0 || r.toy.Verify(s, 20, 7) >= 0 {
+	if a := r.g.Realloc(r.c, s, 1000, 0); a != 0 || r.toy.Verify(s, 20, 7) >= 0 {
 		t.Errorf("refused: %#x", a)
 	}
 	r.toy.room = 1000
-	z := r.g.Realloc(r.c, s, 0)
+	z := r.g.Realloc(r.c, s, 0, 0)
 	if z == 0 || r.g.Usable(r.c, z) != 1 {
 		t.Errorf("to nothing: %#x", z)
 	}
@@ -342,7 +342,7 @@ func TestRealloc(t *testing.T) {
 
 	s = r.malloc(16)
 	r.toy.View(s+16, 1)[0]++
-	if a := r.g.Realloc(r.c, s, 8); a == 0 {
+	if a := r.g.Realloc(r.c, s, 8, 0); a == 0 {
 		t.Error("realloc of a damaged object refused")
 	}
 	r.want("realloc", "Right Redzone overwritten")
@@ -407,7 +407,7 @@ func TestNoMemory(t *testing.T) {
 		if p != block+pad {
 			t.Fatalf("%#x", p)
 		}
-		q := r.g.Realloc(r.c, p, 10)
+		q := r.g.Realloc(r.c, p, 10, 0)
 		r.g.Validate(r.c)
 		r.g.Free(r.c, p)
 		r.g.Free(r.c, q)
@@ -436,7 +436,7 @@ func TestStacks(t *testing.T) {
 	if text := got.String(); !strings.Contains(text, "Freed at allocfuzz/impls/guard.TestStacks ") {
 		t.Errorf("not in the text:\n%s", text)
 	}
-	q := r.g.Realloc(r.c, r.malloc(8), 3)
+	q := r.g.Realloc(r.c, r.malloc(8), 3, 0)
 	r.toy.View(q-1, 1)[0]++
 	r.g.Free(r.c, q)
 	got = r.want("overwritten", "Left Redzone overwritten")

@@ -60,8 +60,10 @@ func (t *toy) Free(_ *machine.Ctx, p impls.Addr) {
 	t.freed = append(t.freed, p)
 }
 
-func (t *toy) Realloc(*machine.Ctx, impls.Addr, uint64) impls.Addr { panic("called") }
-func (t *toy) Usable(*machine.Ctx, impls.Addr) uint64              { panic("called") }
+func (t *toy) Realloc(*machine.Ctx, impls.Addr, uint64, impls.AllocFlags) impls.Addr {
+	panic("called")
+}
+func (t *toy) Usable(*machine.Ctx, impls.Addr) uint64 { panic("called") }
 
 func (t *toy) View(a impls.Addr, n uint64) []byte {
 	if a < base || a-base > uint64(len(t.mem)) || n > uint64(len(t.mem))-(a-base) {

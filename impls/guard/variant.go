@@ -14,7 +14,7 @@ const (
 	passed = impls.CapSizes | impls.CapPages | impls.CapAlign | impls.CapFreeSized |
 		impls.CapDrain | impls.CapIRQ | impls.CapSMP
 	added = impls.CapObjects | impls.CapDestroy | impls.CapZero | impls.CapRealloc |
-		impls.CapUsable | impls.CapDebug | impls.CapCtor | impls.CapBulk
+		impls.CapUsable | impls.CapDebug | impls.CapCtor | impls.CapBulk | impls.CapZeroRealloc
 )
 
 // Of is a new subject: v, which must allocate by size in this process, guarded. It has

@@ -164,7 +164,7 @@ func TestOf(t *testing.T) {
 	w := Of(v, Options{})
 	const want = impls.CapObjects | impls.CapSizes | impls.CapZero | impls.CapAlign |
 		impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapDestroy |
-		impls.CapDebug | impls.CapCtor | impls.CapBulk
+		impls.CapDebug | impls.CapCtor | impls.CapBulk | impls.CapZeroRealloc
 	if w.Name != "go-wasm2go-tlsf-guarded" || v.Name != "go-wasm2go-tlsf" || w.Caps != want ||
 		w.Rules != debugcheck.Guard || w.Profile.MinAlign != v.Profile.MinAlign {
 		t.Errorf("%s: %v, %s, %+v", w.Name, w.Caps.Names(), w.Rules, w.Profile)
@@ -270,7 +270,7 @@ func TestThreads(t *testing.T) {
 			for i := range rounds {
 				p := g.Malloc(c, uint64(8+i%3*8), 0)
 				inner.Fill(p, 8, impls.Pattern(cpu))
-				q := g.Realloc(c, p, 60)
+				q := g.Realloc(c, p, 60, 0)
 				if inner.Verify(q, 8, impls.Pattern(cpu)) >= 0 {
 					t.Error("contents lost")
 				}

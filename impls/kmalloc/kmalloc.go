@@ -159,21 +159,30 @@ func (k *Kmalloc) Memalign(c *machine.Ctx, align, size uint64, f impls.AllocFlag
 }
 
 // Realloc is krealloc: p itself while size fits there, else a copy at another
-// place. Without p it is Malloc; a size of 0 frees p and returns ZeroSize. To know what
-// fits it asks Usable, and so all of it may be used from then on.
-func (k *Kmalloc) Realloc(c *machine.Ctx, p impls.Addr, size uint64) impls.Addr {
+// place. Without p, or at ZeroSize, it is Malloc; a size of 0 frees p and returns
+// ZeroSize. To know what fits it asks what is usable, and so all of it may be used from
+// then on.
+//
+// FlagZero clears what lies behind the new size, so that there is nothing left to clear
+// when the memory grows into it later. Only where the size asked for is kept some of it
+// may be inside the new size: that was no part of what the allocation cleared.
+func (k *Kmalloc) Realloc(c *machine.Ctx, p impls.Addr, size uint64,
+	f impls.AllocFlags) impls.Addr {
 	if size == 0 {
 		k.Free(c, p)
 		return ZeroSize
 	}
 	if p == 0 || p == ZeroSize {
-		return k.Malloc(c, size, 0)
+		return k.Malloc(c, size, f)
 	}
-	old := k.Usable(c, p)
-	if size <= old {
+	old, room := k.extent(c, p)
+	if size <= room {
+		if from := min(old, size); f&impls.FlagZero != 0 {
+			clear(k.m.MemBytes(p+from, int(room-from)))
+		}
 		return p
 	}
-	q := k.Malloc(c, size, 0)
+	q := k.Malloc(c, size, f)
 	if q == 0 {
 		return 0
 	}
@@ -209,20 +218,29 @@ func (k *Kmalloc) Free(c *machine.Ctx, p impls.Addr) {
 // ZeroSize and where nothing was handed out. A debugged class is told that all of the
 // object may be used from now on.
 func (k *Kmalloc) Usable(c *machine.Ctx, p impls.Addr) uint64 {
+	_, room := k.extent(c, p)
+	return room
+}
+
+// extent is how many bytes at p hold something, as far as anybody keeps that, and how many
+// may be used from now on.
+func (k *Kmalloc) extent(c *machine.Ctx, p impls.Addr) (asked, room uint64) {
 	head := k.m.PageOf(p)
 	if head == nil {
-		return 0
+		return 0, 0
 	}
 	if cache, ok := head.Tag.(impls.Cache); ok {
+		asked, room = cache.Size(), cache.Size()
 		if s, ok := cache.(impls.SizedCache); ok {
-			s.Widen(c, p)
+			asked = s.Widen(c, p)
 		}
-		return cache.Size()
+		return asked, room
 	}
 	if !isLarge(head) {
-		return 0
+		return 0, 0
 	}
-	return head.Addr() + head.Bytes() - p
+	room = head.Addr() + head.Bytes() - p
+	return room, room
 }
 
 // CacheOf is the cache whose slab holds a; nil for a large block and for what nobody

@@ -127,17 +127,17 @@ func TestZeroSize(t *testing.T) {
 			if n := k.Usable(c, p); n != 0 {
 				t.Errorf("usable %#x: %d", p, n)
 			}
-			q := k.Realloc(c, p, 100)
+			q := k.Realloc(c, p, 100, 0)
 			if k.Usable(c, q) != 128 {
 				t.Errorf("realloc %#x: %#x", p, q)
 			}
-			if r := k.Realloc(c, q, 0); r != kmalloc.ZeroSize {
+			if r := k.Realloc(c, q, 0, 0); r != kmalloc.ZeroSize {
 				t.Errorf("realloc to 0: %#x", r)
 			}
 			if again := k.Malloc(c, 100, 0); again != q {
 				t.Errorf("realloc to 0 did not free: %#x, want %#x", again, q)
 			}
-			if r := k.Realloc(c, p, 0); r != kmalloc.ZeroSize {
+			if r := k.Realloc(c, p, 0, 0); r != kmalloc.ZeroSize {
 				t.Errorf("realloc %#x to 0: %#x", p, r)
 			}
 		}
@@ -162,7 +162,7 @@ func TestRealloc(t *testing.T) {
 			run(t, m, func(c *machine.Ctx) {
 				p := k.Malloc(c, tt.from, 0)
 				mem.Fill(p, tt.from, 5)
-				q := k.Realloc(c, p, tt.to)
+				q := k.Realloc(c, p, tt.to, 0)
 				if q == 0 || (q != p) != tt.moves {
 					t.Fatalf("%#x to %#x, moves %v", p, q, tt.moves)
 				}
@@ -192,7 +192,7 @@ func TestReallocFails(t *testing.T) {
 		mem.Fill(p, 100, 5)
 		for _, n := range []uint64{1 << 30, math.MaxUint64} {
 			before := c.Refused()
-			if q := k.Realloc(c, p, n); q != 0 || c.Refused() == before {
+			if q := k.Realloc(c, p, n, 0); q != 0 || c.Refused() == before {
 				t.Errorf("realloc %d: %#x, %d refused", n, q, c.Refused()-before)
 			}
 		}
@@ -365,7 +365,7 @@ func TestAtomic(t *testing.T) {
 			if p == 0 || q == 0 || r == 0 {
 				t.Errorf("%d bytes: no memory", n)
 			}
-			k.Free(c, k.Realloc(c, p, 8*n))
+			k.Free(c, k.Realloc(c, p, 8*n, 0))
 		}
 		c.IRQRestore(flags)
 	})
@@ -417,7 +417,7 @@ func TestNative(t *testing.T) {
 					return
 				}
 				mem.Fill(p, size, 1)
-				p = k.Realloc(c, p, size*2)
+				p = k.Realloc(c, p, size*2, 0)
 				select {
 				case swap <- p:
 				default:
@@ -451,4 +451,40 @@ func BenchmarkMalloc(b *testing.B) {
 	for b.Loop() {
 		k.Free(c, k.Malloc(c, 60, 0))
 	}
+}
+
+// TestReallocZero: with the wish for zeroes, what realloc adds is zero, in place as
+// elsewhere, and what it cuts off is cleared.
+func TestReallocZero(t *testing.T) {
+	tests := [][]uint64{{20, 30, 5, 32, 64, 65, 40, 96}, {1, 9000, 8300, 9001, 16384, 16385},
+		{0, 7, 8, 0, 8}}
+	for _, sizes := range tests {
+		m, inst := system(t, nil)
+		k, mem := inst.Sizes(), inst.Memory()
+		run(t, m, func(c *machine.Ctx) {
+			p := k.Malloc(c, sizes[0], impls.FlagZero)
+			for i, n := range sizes[1:] {
+				was := sizes[i]
+				mem.Fill(p, was, 7)
+				p = k.Realloc(c, p, n, impls.FlagZero)
+				if p == 0 || mem.Verify(p, min(was, n), 7) >= 0 ||
+					n > was && mem.Verify(p+was, n-was, 0) >= 0 {
+					t.Errorf("%v: from %d to %d: %#x", sizes, was, n, p)
+				}
+			}
+		})
+	}
+}
+
+// TestReallocLeaves: without the wish what is cut off stays as it is.
+func TestReallocLeaves(t *testing.T) {
+	m, inst := system(t, nil)
+	k, mem := inst.Sizes(), inst.Memory()
+	run(t, m, func(c *machine.Ctx) {
+		p := k.Malloc(c, 64, 0)
+		mem.Fill(p, 64, 7)
+		if q := k.Realloc(c, p, 10, 0); q != p || mem.Verify(p, 64, 7) >= 0 {
+			t.Errorf("%#x, want %#x untouched", q, p)
+		}
+	})
 }

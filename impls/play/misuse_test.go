@@ -107,7 +107,8 @@ func (w *warded) Malloc(c *machine.Ctx, _ uint64, f impls.AllocFlags) impls.Addr
 	return w.class.Alloc(c, f)
 }
 func (w *warded) Free(c *machine.Ctx, p impls.Addr) { w.class.Free(c, p) }
-func (w *warded) Realloc(c *machine.Ctx, p impls.Addr, size uint64) impls.Addr {
+func (w *warded) Realloc(c *machine.Ctx, p impls.Addr, size uint64,
+	_ impls.AllocFlags) impls.Addr {
 	w.Free(c, p)
 	return w.Malloc(c, size, 0)
 }

@@ -207,6 +207,45 @@ func TestContents(t *testing.T) {
 	}
 }
 
+// TestReallocZero: what a realloc adds must be zero where every call that sized the
+// memory asked for it, and nobody asked meanwhile how much may be used.
+func TestReallocZero(t *testing.T) {
+	for _, tt := range []struct {
+		first, second impls.AllocFlags
+		calloc, asked bool
+		to            uint64
+		bad           int64
+	}{
+		{impls.FlagZero, impls.FlagZero, false, false, 40, 39},
+		{0, impls.FlagZero, true, false, 40, 39},
+		{impls.FlagZero, impls.FlagZero, false, true, 40, -1},
+		{impls.FlagZero, 0, false, false, 40, -1},
+		{0, impls.FlagZero, false, false, 40, -1},
+		{impls.FlagZero, impls.FlagZero, false, false, 9, -1},
+	} {
+		b := newBench(t)
+		first := op(impls.OpMalloc)
+		first.Size, first.Flags, first.Result = 10, tt.first, 0
+		if tt.calloc {
+			first.Code, first.Arg = impls.OpCalloc, 1
+		}
+		b.want("first", b.do(first), impls.OK)
+		if tt.asked {
+			usable := op(impls.OpUsable)
+			usable.Slot = 0
+			b.want("usable", b.do(usable), impls.OK)
+		}
+		re := op(impls.OpRealloc)
+		re.Slot, re.Result, re.Size, re.Flags = 0, 0, 10, tt.second
+		b.want("to the same size", b.do(re), impls.OK)
+		b.toy.dirty = tt.to > 10
+		re.Size, re.Flags = tt.to, impls.FlagZero
+		if ev := b.do(re); ev.Bad != tt.bad || ev.Usable != min(tt.to, 10) {
+			t.Errorf("%+v: %+v", tt, ev)
+		}
+	}
+}
+
 // Contexts interleave inside calls. What began first has its claim.
 func TestInterleaved(t *testing.T) {
 	b := newBench(t)
@@ -387,10 +426,12 @@ func (l *locked) Free(c *machine.Ctx, p impls.Addr) {
 // still is an allocator that costs nothing: what is left is the cost of Exec.
 type still struct{ *toy }
 
-func (s still) Sizes() impls.Allocator                                     { return s }
-func (still) Malloc(*machine.Ctx, uint64, impls.AllocFlags) impls.Addr     { return 4096 }
-func (still) Free(*machine.Ctx, impls.Addr)                                {}
-func (still) Realloc(_ *machine.Ctx, p impls.Addr, size uint64) impls.Addr { return p }
+func (s still) Sizes() impls.Allocator                                 { return s }
+func (still) Malloc(*machine.Ctx, uint64, impls.AllocFlags) impls.Addr { return 4096 }
+func (still) Free(*machine.Ctx, impls.Addr)                            {}
+func (still) Realloc(_ *machine.Ctx, p impls.Addr, _ uint64, _ impls.AllocFlags) impls.Addr {
+	return p
+}
 
 func TestNoAllocation(t *testing.T) {
 	b := newBench(t)

@@ -27,6 +27,7 @@ type Slot struct {
 	State   State
 	given   bool // Void: the allocator has it back
 	held    bool // Void: an operation uses it and may put it back
+	zeroed  bool // every call that sized it asked for zeroed memory, see Allocator.Realloc
 	Addr    impls.Addr
 	Size    uint64 // bytes asked for: they carry Pattern
 	Pattern impls.Pattern

@@ -223,7 +223,10 @@ func (e *Exec) beginSized(c *machine.Ctx, s *Step) bool {
 	} else {
 		ev.Slot = op.Result
 	}
-	if !e.caps.Has(need) || !e.useSizes() || op.Flags&impls.FlagZero != 0 || !e.fits(op) {
+	if op.Flags&impls.FlagZero != 0 {
+		need |= impls.CapZeroRealloc
+	}
+	if !e.caps.Has(need) || !e.useSizes() || !e.fits(op) {
 		return e.pass(c, s, impls.Unsupported)
 	}
 	if !e.claim(c, op.Slot, fromSizes, &s.held, true) {
@@ -291,7 +294,7 @@ func (e *Exec) Call(c *machine.Ctx, s *Step) {
 	case impls.OpMemalign:
 		s.got = e.sizes.Memalign(c, op.Arg, s.size, op.Flags)
 	case impls.OpRealloc:
-		s.got = e.sizes.Realloc(c, s.held.Addr, s.size)
+		s.got = e.sizes.Realloc(c, s.held.Addr, s.size, op.Flags)
 	case impls.OpPages:
 		s.got = e.pages.AllocPages(c, int(op.Size), op.Flags)
 	case impls.OpFree:
@@ -348,6 +351,7 @@ func (e *Exec) End(c *machine.Ctx, s *Step) {
 	case impls.OpRealloc:
 		e.endRealloc(c, s)
 	case impls.OpUsable:
+		s.held.zeroed = false // who asks may have written there since
 		e.restore(c, op.Slot, &s.held)
 	case impls.OpFree:
 		if s.cache != nil {
@@ -400,14 +404,15 @@ func (e *Exec) endAlloc(c *machine.Ctx, s *Step, from int32, nth uint32) {
 		return
 	}
 	ev.Addr, ev.Fresh = s.got, op.Pattern
-	if op.Flags&impls.FlagZero != 0 || op.Code == impls.OpCalloc {
+	zeroed := op.Flags&impls.FlagZero != 0 || op.Code == impls.OpCalloc
+	if zeroed {
 		ev.Bad = e.mem.Verify(s.got, s.size, 0)
 	} else if ev.Ctor {
 		ev.Bad = e.mem.Verify(s.got, s.size, impls.CtorPattern)
 	}
 	e.fill(s)
 	e.bind(c, op.Result, &Slot{State: Live, Addr: s.got, Size: s.size, Pattern: op.Pattern,
-		from: from, nth: nth})
+		from: from, nth: nth, zeroed: zeroed})
 }
 
 // fill gives an operation's contents to what it got.
@@ -418,7 +423,8 @@ func (e *Exec) fill(s *Step) {
 	e.mem.Fill(s.got, s.size, s.op.Pattern)
 }
 
-// endRealloc checks the bytes that both sizes share. A refused realloc leaves the
+// endRealloc checks the bytes that both sizes share, and those that were added where
+// they are promised to be zero. A refused realloc leaves the
 // old memory in its slot, also when that is the slot it should have bound.
 func (e *Exec) endRealloc(c *machine.Ctx, s *Step) {
 	op, ev := s.op, s.ev
@@ -439,8 +445,15 @@ func (e *Exec) endRealloc(c *machine.Ctx, s *Step) {
 	}
 	e.gaveBack(c, s)
 	ev.Addr, ev.Fresh = s.got, op.Pattern
-	ev.Bad = e.mem.Verify(s.got, min(s.held.Size, s.size), s.held.Pattern)
+	ev.Usable = min(s.held.Size, s.size)
+	ev.Bad = e.mem.Verify(s.got, ev.Usable, s.held.Pattern)
+	zeroed := s.held.zeroed && op.Flags&impls.FlagZero != 0
+	if zeroed && ev.Bad < 0 && s.size > ev.Usable {
+		if at := e.mem.Verify(s.got+ev.Usable, s.size-ev.Usable, 0); at >= 0 {
+			ev.Bad = int64(ev.Usable) + at
+		}
+	}
 	e.fill(s)
 	e.bind(c, op.Result, &Slot{State: Live, Addr: s.got, Size: s.size, Pattern: op.Pattern,
-		from: fromSizes})
+		from: fromSizes, zeroed: zeroed})
 }

@@ -23,7 +23,7 @@ type toy struct {
 
 const toyCaps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero |
 	impls.CapAlign | impls.CapRealloc | impls.CapUsable | impls.CapFreeSized |
-	impls.CapShrink | impls.CapDestroy | impls.CapDrain
+	impls.CapShrink | impls.CapDestroy | impls.CapDrain | impls.CapZeroRealloc
 
 func newToy() *toy {
 	return &toy{mem: make([]byte, 1<<16), next: 64, sizes: map[impls.Addr]uint64{}}
@@ -73,7 +73,7 @@ func (t *toy) Memalign(c *machine.Ctx, align, size uint64, _ impls.AllocFlags) i
 	return t.give(c, align, size)
 }
 
-func (t *toy) Realloc(c *machine.Ctx, p impls.Addr, size uint64) impls.Addr {
+func (t *toy) Realloc(c *machine.Ctx, p impls.Addr, size uint64, f impls.AllocFlags) impls.Addr {
 	if size == 0 {
 		t.Free(c, p)
 		return 0
@@ -84,6 +84,9 @@ func (t *toy) Realloc(c *machine.Ctx, p impls.Addr, size uint64) impls.Addr {
 	}
 	if !t.loses {
 		copy(t.mem[q:q+size], t.mem[p:p+t.sizes[p]])
+	}
+	if t.dirty && f&impls.FlagZero != 0 {
+		t.mem[q+size-1] = 1
 	}
 	delete(t.sizes, p)
 	return q

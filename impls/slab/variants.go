@@ -13,7 +13,7 @@ import (
 const caps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink |
 	impls.CapDestroy | impls.CapDebug | impls.CapIRQ | impls.CapSMP | impls.CapCtor |
-	impls.CapBulk | impls.CapFailSlab | impls.CapRCU | impls.CapReap
+	impls.CapBulk | impls.CapFailSlab | impls.CapRCU | impls.CapReap | impls.CapZeroRealloc
 
 // arrayCaps is what the variants with arrays can do besides.
 const arrayCaps = impls.CapReuseLIFO | impls.CapFlush | impls.CapTune | impls.CapOffline

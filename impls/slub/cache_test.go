@@ -436,7 +436,7 @@ func sizes(t *testing.T, c *machine.Ctx, in impls.Instance) {
 			t.Fatalf("malloc(%d) = %#x", size, a)
 		}
 		mem.Fill(a, size, impls.Pattern(size))
-		b := al.Realloc(c, a, size+size/2)
+		b := al.Realloc(c, a, size+size/2, 0)
 		if b == 0 || mem.Verify(b, size, impls.Pattern(size)) >= 0 {
 			t.Fatalf("realloc of %d bytes loses them", size)
 		}

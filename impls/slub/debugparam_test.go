@@ -197,7 +197,7 @@ func TestKmallocSizes(t *testing.T) {
 			}
 		}, nil},
 		{"6.12", func(c *machine.Ctx, k impls.Allocator, a impls.Addr) {
-			if b := k.Realloc(c, a, 50); b != a {
+			if b := k.Realloc(c, a, 50, 0); b != a {
 				t.Errorf("moved to %#x", b)
 			}
 		}, nil},

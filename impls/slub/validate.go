@@ -161,16 +161,18 @@ func (k *Cache) AllocSize(c *machine.Ctx, f impls.AllocFlags, size uint64) impls
 	return a
 }
 
-// Widen makes all bytes of the object at a usable, whatever size was asked for.
-func (k *Cache) Widen(c *machine.Ctx, a impls.Addr) {
+// Widen makes all bytes of the object at a usable, whatever size was asked for, and
+// returns that size: of what was damaged at most all of them.
+func (k *Cache) Widen(c *machine.Ctx, a impls.Addr) (asked uint64) {
 	if k.debug == nil || k.debug.Orig == 0 {
-		return
+		return k.size
 	}
 	p := k.own(a)
 	if p == nil || !k.holds(p, a) {
-		return
+		return k.size
 	}
 	flags := k.node.lock.LockIRQSave(c)
-	k.checker(c, k.node.guard).Checker.Widen(a)
+	asked = k.checker(c, k.node.guard).Checker.Widen(a)
 	k.node.lock.UnlockIRQRestore(c, flags)
+	return min(asked, k.size)
 }

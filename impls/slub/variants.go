@@ -13,7 +13,8 @@ import (
 const caps = impls.CapObjects | impls.CapSizes | impls.CapPages | impls.CapZero | impls.CapAlign |
 	impls.CapZeroAlign | impls.CapRealloc | impls.CapUsable | impls.CapShrink | impls.CapDestroy |
 	impls.CapDrain | impls.CapDebug | impls.CapIRQ | impls.CapSMP | impls.CapCtor |
-	impls.CapFlush | impls.CapOffline | impls.CapBulk | impls.CapFailSlab | impls.CapRCU
+	impls.CapFlush | impls.CapOffline | impls.CapBulk | impls.CapFailSlab | impls.CapRCU |
+	impls.CapZeroRealloc
 
 // machines are the kernels of the time: none of them real-time.
 var machines = []machine.Preempt{machine.PreemptNone, machine.PreemptFull}

@@ -267,8 +267,9 @@ func (s liedSizes) Memalign(c *machine.Ctx, align, n uint64, f impls.AllocFlags)
 	return s.t.gave(c, a)
 }
 
-func (s liedSizes) Realloc(c *machine.Ctx, p impls.Addr, n uint64) (a impls.Addr) {
-	s.t.call(c, func() { a = s.Owner.Realloc(c, p, n) })
+func (s liedSizes) Realloc(c *machine.Ctx, p impls.Addr, n uint64,
+	f impls.AllocFlags) (a impls.Addr) {
+	s.t.call(c, func() { a = s.Owner.Realloc(c, p, n, f) })
 	return s.t.gave(c, a)
 }
 
