@@ -239,13 +239,13 @@ type Allocator interface {
 	// with CapZeroAlign only.
 	Memalign(c *machine.Ctx, align, size uint64, f AllocFlags) Addr
 	// Realloc changes the size and keeps the bytes that both sizes share; 0 when
-	// there is no memory, and then p is as it was. It heeds FlagZero with
-	// CapZeroRealloc only: what it adds is zero, provided that every call which ever
-	// sized this memory had the flag and that Usable was not asked about it.
+	// there is no memory, and then p is as it was. With a p of 0 it is Malloc. It heeds
+	// FlagZero with CapZeroRealloc only: what it adds is zero, provided that every call
+	// which ever sized this memory had the flag and that Usable was not asked about it.
 	Realloc(c *machine.Ctx, p Addr, size uint64, f AllocFlags) Addr
 	// Free takes back what the calls above returned; 0 is allowed.
 	Free(c *machine.Ctx, p Addr)
-	// Usable is the number of bytes that may be used at p.
+	// Usable is the number of bytes that may be used at p: none at 0.
 	Usable(c *machine.Ctx, p Addr) uint64
 }
 

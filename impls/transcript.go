@@ -56,6 +56,15 @@ var codeNames = [nCodes]string{"alloc", "free", "malloc", "calloc", "realloc", "
 // String names the operation as programs do.
 func (c Code) String() string { return codeNames[c] }
 
+// NilSlot is the slot of nothing: it always holds the address 0 and no bytes, as if they
+// had been allocated by size.
+const NilSlot int32 = -2
+
+// TakesNil says whether the operation may be about NilSlot, where it names no cache.
+func (c Code) TakesNil() bool {
+	return c == OpFree || c == OpFreeSized || c == OpRealloc || c == OpUsable
+}
+
 // An Op is one operation of a batch: a compiled line.
 type Op struct {
 	Code       Code
@@ -63,7 +72,7 @@ type Op struct {
 	Fail       uint16  // its n-th page request fails, 0 none
 	FailObject uint16  // the n-th object that it asks for is refused, 0 none
 	Cache      int32   // slot of the cache, -1 when the operation is by size
-	Slot       int32   // slot of its operand, -1
+	Slot       int32   // slot of its operand, NilSlot, or -1
 	Result     int32   // slot that it binds, -1
 	Slots      []int32 // bulk: slots that it binds, or gives back
 	// Size is a number of bytes; calloc: of one; pages: order; freeinside, flip: offset;
@@ -126,7 +135,7 @@ type Event struct {
 	Ctor    bool              // alloc: Bad is about the state that a constructor made
 	Fresh   Pattern           // pattern that the memory got
 	Cache   int32             // slot of the cache, -1
-	Slot    int32             // slot bound or used
+	Slot    int32             // slot bound or used, NilSlot, or -1
 	Want    Pattern           // pattern that was expected
 	Bad     int64             // offset of the first wrong byte, -1 when none
 	Align   uint64            // alignment asked for

@@ -283,7 +283,9 @@ func (k *compiler) names(l *prog.Line, op *impls.Op) {
 		return
 	}
 	for _, name := range l.Slots {
-		op.Slot = k.slot(name)
+		if op.Slot = impls.NilSlot; name != prog.Nil {
+			op.Slot = k.slot(name)
+		}
 	}
 	for _, name := range l.Results {
 		if l.Verb == prog.Create {

@@ -208,6 +208,9 @@ func (r *Reader) cacheLine(x *lexer, start int) *Error {
 	if name == "" {
 		return x.unexpected("cache").want("a name").hint("write: cache c size=64")
 	}
+	if name == Nil {
+		return nilBound("cache").at(x.pos(at))
+	}
 	for i := range r.p.Caches {
 		if r.p.Caches[i].Name == name {
 			return fault("cache %s: declared twice", name).want("one declaration a name").

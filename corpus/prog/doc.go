@@ -92,7 +92,9 @@
 // A name is one slot: it means whatever was bound to it last. It may be used below a line of the
 // same context that binds it, or anywhere when another context binds it (the user waits). A name
 // that nothing binds, or that is bound only later by the same context, is an error; so is a name
-// for both a cache and a slot.
+// for both a cache and a slot. The name nil is reserved: it is the address of nothing, always
+// bound, and may stand in free without a cache, freesized, realloc and usable. Caches have no such
+// thing: giving one nothing back is a fault of the caller, and kernels do not survive it.
 //
 // The outcome is one of ok, enomem, unsupported, skipped, refused, or report and the report's
 // title in quotes. It is compared with what happened. Behind @ a subject may be named, or the

@@ -19,6 +19,10 @@ var faults = slices.Concat(faultsDecl, faultsLine, faultsSched)
 
 // faultsDecl concern the first line, the head and the declarations.
 var faultsDecl = []badProgram{
+	{"cache nil",
+		first + "cache nil size=64\n",
+		"2:7: cache: the name nil is reserved; expected another name; nil is the address of " +
+			"nothing"},
 	{"empty",
 		"",
 		`1:1: empty file; expected "allocfuzz 1" on the first line`},

@@ -17,6 +17,25 @@ var faultsLine = []badProgram{
 		objs + "cache d size=64\n",
 		"4:1: cache: a declaration after an operation; expected declarations first; move it " +
 			"above the first operation"},
+	{"nil bound",
+		cache + "cpu0 nil = malloc 8\n",
+		"3:6: malloc: the name nil is reserved; expected another name; nil is the address of " +
+			"nothing"},
+	{"nil as an object",
+		objs + "cpu0 free c nil\n",
+		"4:13: free: nil is no object; expected a name that some line binds; nil stands for the " +
+			"address 0 in free without a cache, freesized, realloc and usable"},
+	{"nil filled",
+		objs + "cpu0 fill nil\n",
+		"4:11: fill: nil is no object; expected a name that some line binds; nil stands for the " +
+			"address 0 in free without a cache, freesized, realloc and usable"},
+	{"nil as a cache",
+		objs + "cpu0 shrink nil\n",
+		"4:13: name nil is a slot; expected a cache here; give slots and caches different names"},
+	{"nil created",
+		objs + "cpu0 nil = create size=8\n",
+		"4:6: create: the name nil is reserved; expected another name; nil is the address of " +
+			"nothing"},
 	{"unknown context",
 		objs + "t a = alloc c\n",
 		"4:1: unknown context t; expected cpuN, irqN, a declared task or check; declare it with: " +

@@ -93,6 +93,9 @@ func (b *binder) line(l *Line, c *cols) *Error {
 		b.place(c.item(c.slots, i))
 	}
 	for i, s := range l.Results {
+		if s == Nil {
+			return nilBound(l.Verb.String()).at(c.item(c.results, i))
+		}
 		if !b.bind(s, l.Ctx, l.Verb == Create) {
 			return mixed(s, l.Verb != Create).at(c.item(c.results, i))
 		}
@@ -102,6 +105,18 @@ func (b *binder) line(l *Line, c *cols) *Error {
 
 // use checks a use, or puts it among the pending ones.
 func (b *binder) use(l *Line, name string, cache bool) *Error {
+	switch {
+	case name != Nil:
+	case cache:
+		return mixed(name, false)
+	case l.Cache == "" && l.Verb.Op().Nil:
+		return nil
+	default:
+		return fault("%s: nil is no object", l.Verb).
+			want("a name that some line binds").
+			hint("nil stands for the address 0 in free without a cache, freesized, realloc and " +
+				"usable")
+	}
 	if id, ok := b.ids[name]; ok {
 		if b.infos[id].cache != cache {
 			return mixed(name, b.infos[id].cache)
@@ -121,6 +136,12 @@ func (b *binder) place(p Pos) {
 	if n := len(b.pending); n > 0 && b.pending[n-1].pos == (Pos{}) {
 		b.pending[n-1].pos = p
 	}
+}
+
+// nilBound is the error for a name that would be bound and means something already.
+func nilBound(where string) *Error {
+	return fault("%s: the name nil is reserved", where).want("another name").
+		hint("nil is the address of nothing")
 }
 
 // mixed is the error for a name that is both a cache and a slot.

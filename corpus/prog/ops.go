@@ -112,9 +112,14 @@ type Op struct {
 	Nums    []NumArg // numbers after the names
 	Keys    []KeyArg // options, sorted by name
 	Spec    bool     // takes the options of a cache declaration (SpecKeys) too
+	Nil     bool     // without a cache its slot may be Nil
 	NoCtx   bool     // is not run by a context
 	Doc     string   // one line
 }
+
+// Nil is the name of nothing, a slot whose address is 0. It is always bound and never to anything
+// else.
+const Nil = "nil"
 
 // Limits of the numbers in a program.
 const (
@@ -200,7 +205,7 @@ var Ops = [...]Op{
 
 	Alloc: {Name: "alloc", Class: ClassAlloc, Results: 1, Cache: NeedCache, Keys: allocKeys,
 		Doc: "takes one object of a cache; flags=zero clears it, flags=atomic may not sleep"},
-	Free: {Name: "free", Class: ClassFree, Cache: MayCache, Slots: 1,
+	Free: {Name: "free", Class: ClassFree, Cache: MayCache, Slots: 1, Nil: true,
 		Doc: "gives back an object (with its cache) or an allocation by size (without)"},
 	AllocBulk: {Name: "allocbulk", Class: ClassAlloc, Results: Many, Cache: NeedCache,
 		Keys: allocKeys, Doc: "takes as many objects as names are bound, all or none"},
@@ -213,16 +218,18 @@ var Ops = [...]Op{
 		Nums: []NumArg{{Name: "count", Max: MaxSize}, sizeArg},
 		Doc:  "allocates count times size bytes, all zero"},
 	Realloc: {Name: "realloc", Class: ClassSize, Results: 1, Slots: 1, Nums: sizeArgs,
-		Keys: allocKeys, Doc: "moves an allocation to a new size, keeping the common prefix"},
+		Nil: true, Keys: allocKeys,
+		Doc: "moves an allocation to a new size, keeping the common prefix; flags=zero clears " +
+			"what is added"},
 	Memalign: {Name: "memalign", Class: ClassSize, Results: 1, Keys: allocKeys,
 		Nums: []NumArg{
 			{Name: "alignment", Min: 1, Max: MaxAlign, Pow2: true},
 			sizeArg,
 		},
 		Doc: "allocates size bytes at a multiple of alignment"},
-	Usable: {Name: "usable", Class: ClassSize, Slots: 1,
+	Usable: {Name: "usable", Class: ClassSize, Slots: 1, Nil: true,
 		Doc: "asks how many bytes of an allocation may be used"},
-	FreeSized: {Name: "freesized", Class: ClassFree, Slots: 1, Nums: sizeArgs,
+	FreeSized: {Name: "freesized", Class: ClassFree, Slots: 1, Nums: sizeArgs, Nil: true,
 		Doc: "gives an allocation back and states its size"},
 
 	Pages: {Name: "pages", Class: ClassPage, Results: 1, Keys: pageKeys,

@@ -50,6 +50,9 @@ func (v *validator) declarations() *Error {
 		if !isName(c.Name) {
 			return badName("cache", c.Name).at(c.Pos)
 		}
+		if c.Name == Nil {
+			return nilBound("cache").at(c.Pos)
+		}
 		if seen[c.Name] {
 			return fault("cache %s: declared twice", c.Name).
 				want("one declaration a name").at(c.Pos)

@@ -91,8 +91,12 @@ var spoils = []struct {
 		in := &line(p, Repeat).Body[1].Body[0]
 		*in = Line{Ctx: in.Ctx, Verb: Repeat, Count: 1, Body: []Line{*in}}
 	}},
-	{"name nil is never bound", func(p *Program) { line(p, Free).Slots[0] = "nil" }},
-	{"unknown cache nil", func(p *Program) { line(p, Free).Cache = "nil" }},
+	{"name gone is never bound", func(p *Program) { line(p, Free).Slots[0] = "gone" }},
+	{"free: nil is no object", func(p *Program) { line(p, Free).Slots[0] = Nil }},
+	{"alloc: the name nil is reserved", func(p *Program) { line(p, Alloc).Results[0] = Nil }},
+	{"cache: the name nil is reserved", func(p *Program) { p.Caches[0].Name = Nil }},
+	{"unknown cache gone", func(p *Program) { line(p, Free).Cache = "gone" }},
+	{"name nil is a slot", func(p *Program) { line(p, Free).Cache = Nil }},
 	{"subject \"a b\"", func(p *Program) { p.Scheds[0].Subject = "a b" }},
 	{"second block for", func(p *Program) { p.Scheds[0].Subject = p.Scheds[1].Subject }},
 	{"unknown kind", func(p *Program) { p.Scheds[0].Departures[0].Kind = Kind(Kinds) }},

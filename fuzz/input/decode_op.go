@@ -276,8 +276,10 @@ func (d *Decoder) fillSize(l *prog.Line, r *record) bool {
 func (d *Decoder) fillRealloc(l *prog.Line, r *record) bool {
 	s := &d.slots
 	sizes := s.of[kindSize] &^ s.sealed
-	if _, ok := d.use(l, r, operand{sizes, sizes, kindSize, true}); !ok {
-		return false
+	if !d.ofNil(l, r) {
+		if _, ok := d.use(l, r, operand{sizes, sizes, kindSize, true}); !ok {
+			return false
+		}
 	}
 	l.Nums = d.numbers(sizeOf(r[4], r[5], d.p.Machine.PageSize))
 	if !d.result(l, r, kindSize) {
@@ -322,10 +324,28 @@ type operand struct {
 	spent       bool
 }
 
+// nilByte is the operand of the verbs that may be about nothing, where it is nothing.
+const nilByte = 255
+
+// ofNil makes the operation one on nothing, if byte 3 says so.
+func (d *Decoder) ofNil(l *prog.Line, r *record) bool {
+	if r[3] != nilByte || !l.Verb.Op().Nil {
+		return false
+	}
+	l.Slots = d.one(prog.Nil)
+	if l.Verb == prog.FreeSized {
+		l.Nums = d.numbers(sizeOf(r[4], r[5], d.p.Machine.PageSize))
+	}
+	return true
+}
+
 // fillUse makes an operation on one slot, or the free of several. What byte 4 says matters only for
 // a slot that is bound further down: its kind, the cache of a free.
 func (d *Decoder) fillUse(l *prog.Line, r *record) bool {
 	s := &d.slots
+	if l.Verb != freeSize && d.ofNil(l, r) {
+		return true
+	}
 	switch l.Verb {
 	case prog.Usable:
 		_, ok := d.use(l, r, operand{s.of[kindSize], s.of[kindSize], kindSize, false})

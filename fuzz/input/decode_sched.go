@@ -234,7 +234,7 @@ func (d *Decoder) number(l *prog.Line, op *prog.Op, i int, v uint64) {
 	case l.Verb == prog.Tune:
 		k := &op.Keys[1-i]
 		d.option(l, op, prog.KV{Key: k.Name, Num: clamp(v, k.Min, k.Max), IsNum: true})
-	case i < len(op.Nums) && l.Verb != prog.FreeSized:
+	case i < len(op.Nums) && (l.Verb != prog.FreeSized || l.Slots[0] == prog.Nil):
 		l.Nums[i] = clampNum(&op.Nums[i], v)
 		if d.name >= 0 && d.kind == kindSize {
 			d.slots.size[d.name] = requested(l)

@@ -182,7 +182,7 @@ func TestDecodeSizedFree(t *testing.T) {
 			}
 		})
 		p.Walk(func(l *prog.Line, _ []int) {
-			if l.Verb != prog.FreeSized {
+			if l.Verb != prog.FreeSized || l.Slots[0] == prog.Nil {
 				return
 			}
 			frees++

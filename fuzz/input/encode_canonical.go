@@ -47,6 +47,9 @@ func (c *canon) cache(name string) string {
 }
 
 func (c *canon) slot(name string) string {
+	if name == prog.Nil {
+		return name
+	}
 	if _, ok := c.slots[name]; !ok {
 		c.slots[name] = numbered(slotNames[:], len(c.slots))
 	}

@@ -156,6 +156,10 @@ func (e *encoder) bind(l *prog.Line, r *record) error {
 
 // operand writes the first slot.
 func (e *encoder) operand(l *prog.Line, r *record) error {
+	if l.Slots[0] == prog.Nil {
+		r[3] = nilByte
+		return nil
+	}
 	i, err := e.slot(l.Slots[0])
 	if err != nil {
 		return err
@@ -287,7 +291,7 @@ func (e *encoder) use(l *prog.Line, r *record) ([]extra, error) {
 	if err := e.operand(l, r); err != nil {
 		return nil, err
 	}
-	i := r[3]
+	i, isNil := r[3], l.Slots[0] == prog.Nil // a shift by nilByte leaves nothing
 	switch l.Verb {
 	case prog.Realloc:
 		e.live &^= 1 << i
@@ -307,7 +311,12 @@ func (e *encoder) use(l *prog.Line, r *record) ([]extra, error) {
 	switch {
 	case l.Cache != "":
 		r[4], err = e.cache(l.Cache)
-	case l.Verb == prog.Free:
+	case l.Verb == prog.FreeSized && isNil:
+		var ok bool
+		if r[4], r[5], ok = sizeCode(l.Nums[0]); !ok {
+			return []extra{{valueFirst, l.Nums[0]}}, nil
+		}
+	case l.Verb == prog.Free && !isNil:
 		r[1] = verbByte[freeSize]
 	}
 	if l.Verb != prog.FreeBulk || err != nil {

@@ -104,7 +104,7 @@ func (b *builder) ctx(l *prog.Line) prog.Ctx {
 func (b *builder) usable(l *prog.Line, at int, bound map[string][]binder,
 	declared map[string]bool) bool {
 	has := func(name string) bool {
-		return slices.ContainsFunc(bound[name], func(k binder) bool {
+		return name == prog.Nil || slices.ContainsFunc(bound[name], func(k binder) bool {
 			return k.at < at || k.ctx != b.ctx(l)
 		})
 	}

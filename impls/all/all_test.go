@@ -356,6 +356,16 @@ func useSizes(t *testing.T, v *impls.Variant, i impls.Instance, c *machine.Ctx) 
 		k.Free(c, q)
 	}
 	k.Free(c, 0)
+	if n := k.Usable(c, 0); n != 0 {
+		t.Errorf("%d bytes of nothing usable", n)
+	}
+	if v.Caps.Has(impls.CapRealloc) {
+		if p = k.Realloc(c, 0, 100, 0); p == 0 || p%v.Profile.MinAlign != 0 {
+			t.Errorf("realloc of nothing: %#x", p)
+		}
+		mem.Fill(p, 100, 6)
+		k.Free(c, p)
+	}
 }
 
 // TestSnapshot: who shows its state shows all pages as free before anything runs.

@@ -174,7 +174,7 @@ func (h *heap) Memalign(c *machine.Ctx, align, size uint64, _ impls.AllocFlags) 
 	return h.took(c, h.memalign(align, size), size, need)
 }
 
-// Realloc changes the size of p. None of the libraries zeroes what it adds.
+// Realloc changes the size of p, which may be 0. None of the libraries zeroes what it adds.
 func (h *heap) Realloc(c *machine.Ctx, p impls.Addr, size uint64, _ impls.AllocFlags) impls.Addr {
 	old := h.live.find(p)
 	if p != 0 && old == nil {
@@ -207,8 +207,11 @@ func (h *heap) forget(p impls.Addr) bool {
 	return ok
 }
 
-// Usable is the usable size of p.
+// Usable is the usable size of p, 0 at 0.
 func (h *heap) Usable(_ *machine.Ctx, p impls.Addr) uint64 {
+	if p == 0 {
+		return 0
+	}
 	h.inside = true
 	n := h.usable(p)
 	h.inside = false

@@ -25,7 +25,8 @@ type Zeroer interface {
 // A Reallocer also changes the size of what it handed out.
 type Reallocer interface {
 	// Realloc returns size bytes that begin with those of b, which it takes back;
-	// nil when there is no memory, and then b is as it was.
+	// nil when there is no memory, and then b is as it was. It is never called with nil:
+	// that is a Malloc.
 	Realloc(b []byte, size int) []byte
 }
 
@@ -60,7 +61,8 @@ type HeapZeroer interface {
 
 // A HeapReallocer is Reallocer for offsets.
 type HeapReallocer interface {
-	// Realloc keeps the bytes that both sizes share; 0 leaves addr as it was.
+	// Realloc keeps the bytes that both sizes share; 0 leaves addr as it was. It is never
+	// called with 0: that is an Alloc.
 	Realloc(addr, size uint64) (moved uint64)
 }
 
@@ -235,9 +237,12 @@ func (s *slices) memalign(align, size uint64) impls.Addr {
 }
 
 func (s *slices) realloc(p impls.Addr, size uint64) impls.Addr {
+	if p == 0 {
+		return s.alloc(size, false)
+	}
 	old, _ := s.held.take(p)
 	b := s.re.Realloc(old, int(size))
-	if b == nil && size > 0 && p != 0 {
+	if b == nil && size > 0 {
 		s.held.put(p, old)
 	}
 	return s.keep(b, size)
@@ -304,7 +309,12 @@ func (o *offsets) alloc(size uint64, zero bool) impls.Addr {
 
 func (o *offsets) memalign(align, size uint64) impls.Addr { return o.al.Memalign(align, size) }
 
-func (o *offsets) realloc(p impls.Addr, size uint64) impls.Addr { return o.re.Realloc(p, size) }
+func (o *offsets) realloc(p impls.Addr, size uint64) impls.Addr {
+	if p == 0 {
+		return o.alloc(size, false)
+	}
+	return o.re.Realloc(p, size)
+}
 
 func (o *offsets) free(p impls.Addr) { o.a.Free(p) }
 

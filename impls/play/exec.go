@@ -190,9 +190,14 @@ func outcomeOf(err error) impls.Outcome {
 // Slots is the number of slots of objects.
 func (e *Exec) Slots() int { return len(e.slots) }
 
-// Slot is what slot i holds, for reports and tests. Natively ask only while nothing
-// runs.
-func (e *Exec) Slot(i int) Slot { return e.slots[i].Slot }
+// Slot is what slot i holds, for reports and tests; i may be impls.NilSlot. Natively ask
+// only while nothing runs.
+func (e *Exec) Slot(i int) Slot {
+	if i == int(impls.NilSlot) {
+		return nothing
+	}
+	return e.slots[i].Slot
+}
 
 // Cache is the cache in slot i, nil when it holds none.
 func (e *Exec) Cache(i int) impls.Cache {

@@ -96,6 +96,50 @@ func TestSkipped(t *testing.T) {
 	b.state(5, Unbound)
 }
 
+// TestNil: what may be done with nothing reaches the allocator as the address 0, leaves no
+// trace in any slot, and a realloc of it is an allocation.
+func TestNil(t *testing.T) {
+	b := newBench(t)
+	on := func(code impls.Code, cache int32) impls.Op {
+		o := op(code)
+		o.Cache, o.Slot, o.Size = cache, impls.NilSlot, 24
+		return o
+	}
+	for _, code := range []impls.Code{impls.OpFree, impls.OpFreeSized, impls.OpUsable} {
+		calls := b.toy.calls
+		ev := b.do(on(code, -1))
+		b.want(code.String(), ev, impls.OK)
+		if ev.Addr != 0 || ev.Size != 0 || ev.Bad != -1 || ev.Usable != 0 ||
+			b.toy.calls != calls+1 {
+			t.Errorf("%s: %+v", code, ev)
+		}
+	}
+	for _, o := range []impls.Op{on(impls.OpFree, 0), on(impls.OpFill, -1), on(impls.OpVerify, -1),
+		on(impls.OpPagesFree, -1)} {
+		b.want(o.Code.String(), b.do(o), impls.Skipped)
+	}
+	re := on(impls.OpRealloc, -1)
+	re.Result = 3
+	if ev := b.do(re); ev.Outcome != impls.OK || ev.Addr == 0 || ev.Old != 0 || ev.Bad != -1 {
+		t.Errorf("realloc: %+v", ev)
+	}
+	b.state(3, Live)
+	b.want("free", b.free(3), impls.OK)
+	b.toy.dirty, re.Flags = true, impls.FlagZero
+	if ev := b.do(re); ev.Bad != 23 || ev.Usable != 0 {
+		t.Errorf("realloc to zeroes: %+v", ev)
+	}
+	b.toy.refuse, b.toy.noted = true, true
+	b.want("realloc refused", b.do(re), impls.NoMem)
+	b.state(3, Void)
+	re.Result, re.Size, re.Flags, b.toy.refuse = 4, 0, 0, false
+	b.want("realloc to nothing", b.do(re), impls.OK)
+	b.state(4, Void)
+	if s := b.e.Slot(int(impls.NilSlot)); s.State != Live || s.Addr != 0 || s.Owner() != -1 {
+		t.Errorf("nothing is %+v", s)
+	}
+}
+
 func TestUnsupported(t *testing.T) {
 	b := newBench(t)
 	b.setup(impls.CapSizes)

@@ -90,6 +90,10 @@ func (e *Exec) unlock(c *machine.Ctx, w *machine.Word) {
 // claim makes the slot void and copies what it held; false when that was not live
 // or came from elsewhere. What it keeps may be put back by restore.
 func (e *Exec) claim(c *machine.Ctx, i, from int32, held *Slot, keeps bool) bool {
+	if i == impls.NilSlot && from == fromSizes {
+		*held = nothing
+		return true
+	}
 	if i < 0 || int(i) >= len(e.slots) {
 		return false
 	}
@@ -104,11 +108,17 @@ func (e *Exec) claim(c *machine.Ctx, i, from int32, held *Slot, keeps bool) bool
 	return ok
 }
 
+// nothing is what NilSlot holds. All of its no bytes are zero.
+var nothing = Slot{State: Live, from: fromSizes, zeroed: true}
+
 // anywhere lets claim take memory from whatever it came from.
 const anywhere int32 = -3
 
 // restore gives back what claim took, unless the slot was bound meanwhile.
 func (e *Exec) restore(c *machine.Ctx, i int32, held *Slot) {
+	if i == impls.NilSlot {
+		return
+	}
 	s := &e.slots[i]
 	e.lock(c, &s.word)
 	if s.State == Void && s.gen == held.gen {
@@ -121,7 +131,9 @@ func (e *Exec) restore(c *machine.Ctx, i int32, held *Slot) {
 
 // gaveBack notes that the allocator has back what st claimed from its slot.
 func (e *Exec) gaveBack(c *machine.Ctx, st *Step) {
-	e.returned(c, st.op.Slot, &st.held, st.class)
+	if st.op.Slot != impls.NilSlot {
+		e.returned(c, st.op.Slot, &st.held, st.class)
+	}
 }
 
 // returned notes that the allocator has back what was claimed as held from slot i; class

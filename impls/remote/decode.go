@@ -197,7 +197,11 @@ func (r *reader) op(op *impls.Op, b *impls.Batch) {
 	caches := int64(len(b.Caches)+len(b.Ops)) - 1
 	slots := int64(b.Slots) - 1
 	op.Cache = int32(r.int("cache", -1, caches))
-	op.Slot = int32(r.int("slot", -1, slots))
+	least := int64(-1)
+	if op.Code.TakesNil() && op.Cache < 0 {
+		least = int64(impls.NilSlot)
+	}
+	op.Slot = int32(r.int("slot", least, slots))
 	if op.Code == impls.OpCreate {
 		slots = caches
 	}
@@ -277,7 +281,7 @@ func (r *reader) event(ev *impls.Event) {
 	flags := r.u8("flags", 7)
 	ev.Irq, ev.Legit, ev.Ctor = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	ev.Cache = int32(r.int("cache", -1, math.MaxInt32))
-	ev.Slot = int32(r.int("slot", -1, math.MaxInt32))
+	ev.Slot = int32(r.int("slot", int64(impls.NilSlot), math.MaxInt32))
 	ev.Bad = r.int("wrong byte", -1, math.MaxInt64)
 	ev.Part = uint16(r.uint("part of a bulk operation", bulkMax))
 	ev.Fresh = impls.Pattern(r.uint("pattern", math.MaxUint32))

@@ -361,6 +361,14 @@ func TestRefusesInvalidBatch(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "result 77: expected -1 to 1") {
 		t.Errorf("error %v", err)
 	}
+	for _, op := range []impls.Op{{Code: impls.OpFree, Cache: 0}, {Code: impls.OpFill, Cache: -1}} {
+		op.Slot, op.Result = impls.NilSlot, -1
+		b.Caches, b.Ops[1] = []impls.CacheSpec{impls.NewSpec("c", 8)}, op
+		_, err := NewPlayer(answers{bytes.NewReader(nil)}, Options{}).Play(b)
+		if err == nil || !strings.Contains(err.Error(), "slot -2: expected -1 to 1") {
+			t.Errorf("%s of nothing: error %v", op.Code, err)
+		}
+	}
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -368,6 +376,14 @@ func TestRoundTrip(t *testing.T) {
 	b.Debug, b.Rules, b.Caches[0].Kmalloc = "FZ;-,c", "6.12", true
 	got, err := DecodeBatch(AppendBatch(nil, b))
 	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(b, got); diff != "" {
+		t.Error(diff)
+	}
+	b.Ops[7] = impls.Op{Code: impls.OpRealloc, Cache: -1, Slot: impls.NilSlot, Result: 1, Size: 9}
+	b.Ops[8] = impls.Op{Code: impls.OpFree, Cache: -1, Slot: impls.NilSlot, Result: -1}
+	if got, err = DecodeBatch(AppendBatch(nil, b)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(b, got); diff != "" {
