@@ -1,6 +1,7 @@
 package impls
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -59,7 +60,7 @@ func (b *Boot) For(name string, own debugcheck.Flags) (f debugcheck.Flags, small
 }
 
 // creationWords are the flags of a cache that are no debug options and are accepted.
-var creationWords = []string{"nomerge", "panic", "rcu", "reclaim"}
+var creationWords = []string{"nomerge", panicWord, "rcu", "reclaim"}
 
 // Flags are the debug options of the cache that spec asks for, and Small as of For.
 // ErrUnsupported: the flag hwalign. ErrInvalid: a flag that is none, and a constructor
@@ -80,6 +81,53 @@ func (b *Boot) Flags(spec *CacheSpec) (f debugcheck.Flags, small bool, err error
 	}
 	f, small = b.For(spec.Name, f)
 	return f, small, nil
+}
+
+// The flag of a cache that the kernel cannot do without.
+const panicWord = "panic"
+
+// Panics says whether the kernel stops when the cache cannot be made (the flag panic).
+func (s *CacheSpec) Panics() bool { return slices.Contains(s.Flags, panicWord) }
+
+// AtBoot is the spec of a cache that is declared, and so asked for before anything runs
+// that could be stopped: it cannot panic.
+func (s *CacheSpec) AtBoot() CacheSpec {
+	t := *s
+	if s.Panics() {
+		t.Flags = slices.DeleteFunc(slices.Clone(s.Flags), func(w string) bool {
+			return w == panicWord
+		})
+	}
+	return t
+}
+
+// A Panic is what a kernel notes that stops for want of a cache.
+type Panic struct {
+	Cache string
+	Err   error // why there is none
+	Line  int   // order of the operation
+}
+
+// TurnDown answers a request for a cache that cannot be made. Who asked with the flag
+// panic does not get to see err: the kernel stops. What this subject merely does not
+// support is an answer all the same, and without a context nobody is there to be stopped.
+func (s *CacheSpec) TurnDown(c *machine.Ctx, err error) error {
+	if c != nil && s.Panics() && !errors.Is(err, ErrUnsupported) {
+		line, _, _ := c.At()
+		c.Note(&Panic{Cache: s.Name, Err: err, Line: line})
+		c.Halt()
+	}
+	return err
+}
+
+// Panicked finds the panic among what an operation noted; nil when there was none.
+func Panicked(notes []any) *Panic {
+	for _, n := range notes {
+		if p, ok := n.(*Panic); ok {
+			return p
+		}
+	}
+	return nil
 }
 
 // RCU says whether objects may be read after they were freed (the flag rcu).

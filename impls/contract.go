@@ -132,7 +132,8 @@ type Instance interface {
 
 // Objects makes caches of objects of one size.
 type Objects interface {
-	// NewCache makes a cache: ErrInvalid when spec cannot be met, ErrNoMemory.
+	// NewCache makes a cache: ErrInvalid when spec cannot be met, ErrNoMemory. Nothing is
+	// changed then, no page taken and no counter moved. See CacheSpec.TurnDown.
 	NewCache(c *machine.Ctx, spec CacheSpec) (Cache, error)
 }
 

@@ -197,12 +197,32 @@ func (r *Runner) skipped(ev *impls.Event, why string) {
 	}
 }
 
+// stopped judges a create at which the kernel stopped since it was told that it cannot do
+// without the cache: that has the outcome of the create, and ends the run.
+func (r *Runner) stopped(p *impls.Panic) {
+	n := p.Line - r.base
+	if n < 0 || n >= len(r.lines) || r.lines[n].Op.Spec == nil || !r.lines[n].Op.Spec.Panics() {
+		r.judge.fault(fault.Aborted, "halted for want of cache %s, which nobody made that vital",
+			p.Cache)
+		return
+	}
+	l := &r.lines[n]
+	ev := &impls.Event{Op: int32(p.Line), Code: l.Op.Code, Ctx: uint8(l.Ctx), Slot: -1, Bad: -1,
+		Cache: l.Op.Result, Outcome: play.OutcomeOf(p.Err)}
+	r.judge.event(ev)
+	r.answered(r.note(ev), ev)
+}
+
 // halted judges the operation at which the kernel stopped on purpose.
 func (r *Runner) halted() {
 	if !r.m.Halted() {
 		return
 	}
 	r.res.Aborted = true
+	if p := impls.Panicked(r.m.LastWords()); p != nil {
+		r.stopped(p)
+		return
+	}
 	var reports []*debugcheck.Report
 	for _, n := range r.m.LastWords() {
 		if p, is := n.(*debugcheck.Report); is {

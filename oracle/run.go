@@ -331,6 +331,9 @@ func (r *Runner) runNative(k *Context, body func(*machine.Ctx)) {
 			r.panicked(&machine.Panic{Value: p, Stack: debug.Stack()})
 		} else if p != nil {
 			r.res.Aborted = true
+			if p := impls.Panicked(r.m.LastWords()); p != nil {
+				r.stopped(p)
+			}
 		}
 	}()
 	body(c)

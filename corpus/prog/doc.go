@@ -52,6 +52,8 @@
 // commas), limit, min_partial, objects, order, size. What is not given is the allocator's choice.
 // With ctor=on objects come and go in the state of a constructor, and zeroed memory cannot be
 // asked for: such an alloc is skipped.
+// A cache that cannot be made is refused and changes nothing; with flags=panic the kernel does not
+// go on without it, and a refused create is the last operation of the run.
 //
 // Lines of at most 63 tasks (MaxTasks) may follow, declared or not; with preempt=rt every handler
 // is one of them.

@@ -80,16 +80,16 @@ type caches struct{ g *Allocator }
 // for a flag that is none, ErrUnsupported for hwalign. Its words
 // for debug options take the place of Options.Flags. The letter O of the boot parameter
 // is ignored: blocks are not made of pages.
-func (x caches) NewCache(_ *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
+func (x caches) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
 	flags, _, err := x.g.boot.Flags(&spec)
 	if err != nil {
-		return nil, err
+		return nil, spec.TurnDown(c, err)
 	}
 	s := debugcheck.Spec{Name: spec.Name, Size: spec.Size, Flags: flags, RCU: spec.RCU(),
 		Ctor: spec.Ctor}
 	k, err := x.g.newCache(s, max(spec.Align, commonAlign))
 	if err != nil {
-		return nil, impls.ErrInvalid
+		return nil, spec.TurnDown(c, impls.ErrInvalid)
 	}
 	return k, nil
 }

@@ -147,18 +147,18 @@ func created(op *impls.Op) int32 {
 }
 
 // Open makes a cache that exists from the start in a slot. Any outcome but OK
-// leaves the slot void.
+// leaves the slot void; there is nobody yet whom the flag panic could stop.
 func (e *Exec) Open(c *machine.Ctx, slot int, spec *impls.CacheSpec) impls.Outcome {
 	if why := e.mayCreate(spec); why != impls.OK {
 		e.bindNoCache(c, int32(slot), why)
 		return why
 	}
-	made, err := e.objects.NewCache(c, *spec)
+	made, err := e.objects.NewCache(c, spec.AtBoot())
 	if err != nil {
 		made = nil
 	}
 	e.bindCache(c, int32(slot), made, spec)
-	return outcomeOf(err)
+	return OutcomeOf(err)
 }
 
 // mayCreate says whether the subject has what a spec asks for.
@@ -174,8 +174,8 @@ func (e *Exec) mayCreate(spec *impls.CacheSpec) impls.Outcome {
 	return impls.OK
 }
 
-// outcomeOf is how an error of the contract is written down.
-func outcomeOf(err error) impls.Outcome {
+// OutcomeOf is how an error of the contract is written down.
+func OutcomeOf(err error) impls.Outcome {
 	switch {
 	case err == nil:
 		return impls.OK

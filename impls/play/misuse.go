@@ -383,7 +383,7 @@ func (e *Exec) endDebug(c *machine.Ctx, s *Step) {
 	case impls.OpValidate:
 		if s.err != nil {
 			ev.Usable = 0
-			ev.Outcome, ev.Legit = outcomeOf(s.err), c.Refused() > s.refused
+			ev.Outcome, ev.Legit = OutcomeOf(s.err), c.Refused() > s.refused
 		}
 	}
 	if s.cache != nil {

@@ -364,15 +364,15 @@ func (e *Exec) End(c *machine.Ctx, s *Step) {
 		e.leave(c, s.cache)
 	case impls.OpTune:
 		e.leave(c, s.cache)
-		ev.Outcome = outcomeOf(s.err)
+		ev.Outcome = OutcomeOf(s.err)
 	case impls.OpOffline:
-		ev.Outcome = outcomeOf(s.err)
+		ev.Outcome = OutcomeOf(s.err)
 	case impls.OpReap, impls.OpRCULock, impls.OpRCUUnlock:
 	case impls.OpCreate:
 		e.endCreate(c, s)
 	case impls.OpDrain:
 	case impls.OpDestroy:
-		if ev.Outcome = outcomeOf(s.err); s.err != nil {
+		if ev.Outcome = OutcomeOf(s.err); s.err != nil {
 			e.restoreCache(c, s.cache, s.nth)
 			ev.Legit = c.Refused() > s.refused
 		}
@@ -382,7 +382,7 @@ func (e *Exec) End(c *machine.Ctx, s *Step) {
 }
 
 func (e *Exec) endCreate(c *machine.Ctx, s *Step) {
-	s.ev.Outcome = outcomeOf(s.err)
+	s.ev.Outcome = OutcomeOf(s.err)
 	if s.err != nil {
 		s.made = nil
 		s.ev.Legit = c.Refused() > s.refused

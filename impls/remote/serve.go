@@ -138,6 +138,9 @@ func (s *server) one(b *impls.Batch, i int) error {
 	if s.call(func() { s.exec.Call(s.c, &step); s.exec.End(s.c, &step) }) {
 		step.Collect(s.c)
 		ev.Outcome = impls.Reported
+		if p := impls.Panicked(s.m.LastWords()); p != nil {
+			ev.Outcome = play.OutcomeOf(p.Err)
+		}
 	}
 	if !frees || len(ev.Reports) > 0 {
 		s.add(&ev)

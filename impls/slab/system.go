@@ -112,11 +112,12 @@ func (sys *system) Close() {}
 // NewCache is kmem_cache_create. ErrInvalid: a size of 0 or larger than the
 // largest block of pages, an alignment that is no power of two or above a page,
 // a number of objects that no slab of the order holds, a word that is no flag.
-// ErrUnsupported: the flag hwalign. c is nil when nothing runs yet.
+// ErrUnsupported: the flag hwalign. It asks for no page, so none can be refused. c is nil
+// when nothing runs yet.
 func (sys *system) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
 	g, around, err := sys.layout(&spec)
 	if err != nil {
-		return nil, err
+		return nil, spec.TurnDown(c, err)
 	}
 	s := &Cache{geometry: g, constructs: constructsOf(&spec, around), rcu: spec.RCU()}
 	s.init(sys, &spec, around)

@@ -100,11 +100,11 @@ func (h *heap) describe(spec *impls.CacheSpec, d *debugcheck.Spec) error {
 func (h *heap) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
 	var g debugcheck.Layout
 	if err := h.describe(&spec, &g.Spec); err != nil {
-		return nil, err
+		return nil, spec.TurnDown(c, err)
 	}
 	k, err := newCache(h, &spec, &g)
 	if err != nil {
-		return nil, err
+		return nil, spec.TurnDown(c, err)
 	}
 	h.ghost.lock(c)
 	k.index = len(h.caches)
