@@ -89,6 +89,7 @@ type Op struct {
 // from the start in slots 0, 1, ….
 type Batch struct {
 	Debug, Rules string // boot parameters, as in machine.Config
+	Merge        bool   // likewise
 	Caches       []CacheSpec
 	Slots        int // slots of objects
 	Ops          []Op

@@ -134,7 +134,8 @@ func newCompiler(p *prog.Program) *compiler {
 func (k *compiler) machine() error {
 	m := k.p.Prog.Machine.Resolve()
 	k.p.Config = machine.Config{CPUs: m.CPUs, Pages: m.Pages, PageSize: m.PageSize, Word: m.Word,
-		Base: m.Base, SeqBits: m.SeqBits, Seq0: m.Seq0, Preempt: machine.Preempt(m.Preempt)}
+		Base: m.Base, SeqBits: m.SeqBits, Seq0: m.Seq0, Preempt: machine.Preempt(m.Preempt),
+		Merge: m.Merge}
 	if err := k.boot(&m); err != nil {
 		return err
 	}

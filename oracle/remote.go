@@ -18,7 +18,7 @@ func (r *Runner) playRemote() {
 		panic("allocfuzz: a schedule for a remote subject")
 	}
 	s := sent{batch: impls.Batch{Caches: r.p.Caches, Slots: len(r.p.Slots),
-		Debug: r.p.Config.Debug, Rules: r.p.Config.Rules}}
+		Debug: r.p.Config.Debug, Rules: r.p.Config.Rules, Merge: r.p.Config.Merge}}
 	if len(r.p.Ctxs) > 0 {
 		s.flatten(r, r.p.Ctxs[0].Code)
 	}
@@ -114,6 +114,7 @@ func (r *Runner) judgeTranscript(t *impls.Transcript, s *sent) {
 	var told readersTold
 	told.begin(r.p.Caches)
 	r.judge.relics.sections, r.judge.relics.stable = told.sections, told.which
+	r.judge.merge.on = r.p.Config.Merge
 	sizes, misused := map[impls.Addr]uint64{}, false
 	for i := range t.Events {
 		ev := t.Events[i]

@@ -65,8 +65,12 @@ func (r *Result) line(n int) *prog.Line {
 }
 
 // Apart says that the subject could not make every cache that the program declares,
-// so that its outcomes are not those of subjects that could.
+// so that its outcomes are not those of subjects that could; or that caches may be one,
+// which is for each subject to decide.
 func (r *Result) Apart() bool {
+	if r.Program != nil && r.Program.Config.Merge {
+		return true
+	}
 	for _, o := range r.opened {
 		if o != impls.OK {
 			return true
@@ -306,6 +310,9 @@ func (r *Runner) setUp() {
 	r.judge.first, r.judge.arena = nil, r.m.PageLayer() != nil
 	r.judge.base = r.m.Base
 	r.judge.relics.sections, r.judge.relics.stable = r.m.ReadSections, r.exec.Stable
+	if r.p.Config.Merge {
+		r.judge.merge = merging{on: true, alone: r.p.Sequential(), handle: r.exec.Cache}
+	}
 	if r.explain != nil {
 		r.judge.first = r.state
 	}
@@ -318,6 +325,9 @@ func (r *Runner) setUp() {
 	}
 	for i := range r.p.Caches {
 		r.res.opened = append(r.res.opened, r.exec.Open(c, i, &r.p.Caches[i]))
+		if r.p.Config.Merge {
+			r.judge.named(int32(i), r.res.opened[i] == impls.OK)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ var machineKeys = []KeyArg{
 	{Name: "base", Min: 1, Max: 1<<64 - 1},
 	{Name: "cpus", Min: 1, Max: MaxCPUs},
 	{Name: "debug", Text: MaxDebug},
+	{Name: "merge", One: true, Words: onOff},
 	{Name: "pages", Min: 1, Max: MaxPages},
 	{Name: "pagesize", Min: MinPageSize, Max: MaxPageSize, Pow2: true},
 	{Name: "preempt", One: true, Words: preemptNames[:]},
@@ -192,6 +193,8 @@ func (m *Machine) set(kv *KV) {
 		m.Rules, _ = ParseRules(kv.Word)
 	case "seq0":
 		m.Seq0 = kv.Num
+	case "merge":
+		m.Merge = kv.Word == "on"
 	case "seqbits":
 		m.SeqBits = int(kv.Num)
 	case "tso":

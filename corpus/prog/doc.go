@@ -43,7 +43,8 @@
 // Keys of the machine, with their defaults: cpus=1, pages=16, pagesize=4096 (128 with word=16),
 // word=64 (or 32, 16), base= (the span of half a word, rounded up to a page), seqbits= (half of
 // word), seq0=0, preempt=none (or full, rt), tso=off (or on). The arena must end within the
-// address space of the word. Two more are boot parameters for the debug checks: debug="FZPU" is
+// address space of the word. merge=on is a boot parameter: caches that are alike are one, with
+// several names. Two more are boot parameters for the debug checks: debug="FZPU" is
 // the value of slab_debug, options for all caches or for caches by name, as in debug="FZ;-,c"; it
 // is kept as it is written and read when the program is compiled. rules=6.1 (or 6.12 for SLUB, 2.4
 // or 2.6 for SLAB) names the kernel whose checks apply.

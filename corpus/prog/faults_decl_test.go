@@ -61,12 +61,12 @@ var faultsDecl = []badProgram{
 			"caches and tasks"},
 	{"machine key",
 		first + "machine cores=2\n",
-		"2:9: machine: unknown key cores; expected base, cpus, debug, pages, pagesize, " +
-			"preempt, rules, seq0, seqbits, tso or word"},
+		"2:9: machine: unknown key cores; expected base, cpus, debug, merge, pages, " +
+			"pagesize, preempt, rules, seq0, seqbits, tso or word"},
 	{"machine no key",
 		first + "machine 2\n",
 		`2:9: machine: unexpected "2"; expected key=value, with a key of base, cpus, debug, ` +
-			"pages, pagesize, preempt, rules, seq0, seqbits, tso or word"},
+			"merge, pages, pagesize, preempt, rules, seq0, seqbits, tso or word"},
 	{"machine key twice",
 		first + "machine cpus=2 cpus=2\n",
 		"2:16: machine: cpus given twice; expected each key once"},

@@ -180,6 +180,9 @@ func (m Machine) append(b []byte) []byte {
 		b = append(b, m.Debug...)
 		b = append(b, '"')
 	}
+	if m.Merge {
+		b = append(b, " merge=on"...)
+	}
 	b = appendInt(b, " pages=", m.Pages, d.Pages)
 	b = appendInt(b, " pagesize=", m.PageSize, Machine{Word: m.Word}.Resolve().PageSize)
 	if m.Preempt != PreemptNone {

@@ -19,6 +19,7 @@ type Machine struct {
 	TSO      bool    // stores pass through a store buffer
 	Debug    string  // boot parameter slab_debug: debug options of caches by name, "" for none
 	Rules    Rules   // the kernel whose rules the debug checks follow
+	Merge    bool    // boot parameter slab_merge: caches that are alike are one
 }
 
 // Limits of a machine.

@@ -158,13 +158,13 @@ func line(p *Program, v Verb) *Line {
 // TestMachineDefaults demands the defaults that depend on the word.
 func TestMachineDefaults(t *testing.T) {
 	for _, c := range []struct{ in, want Machine }{
-		{Machine{}, Machine{1, 16, 4096, 64, 1 << 32, 32, 0, PreemptNone, false, "", RulesOwn}},
+		{Machine{}, Machine{1, 16, 4096, 64, 1 << 32, 32, 0, PreemptNone, false, "", RulesOwn, false}},
 		{Machine{Word: 32},
-			Machine{1, 16, 4096, 32, 1 << 16, 16, 0, PreemptNone, false, "", RulesOwn}},
+			Machine{1, 16, 4096, 32, 1 << 16, 16, 0, PreemptNone, false, "", RulesOwn, false}},
 		{Machine{Word: 16},
-			Machine{1, 16, 128, 16, 1 << 8, 8, 0, PreemptNone, false, "", RulesOwn}},
+			Machine{1, 16, 128, 16, 1 << 8, 8, 0, PreemptNone, false, "", RulesOwn, false}},
 		{Machine{Word: 16, PageSize: 1024},
-			Machine{1, 16, 1024, 16, 1024, 8, 0, PreemptNone, false, "", RulesOwn}},
+			Machine{1, 16, 1024, 16, 1024, 8, 0, PreemptNone, false, "", RulesOwn, false}},
 	} {
 		got := c.in.Resolve()
 		if got != c.want || got.Resolve() != got || got.Check() != nil {

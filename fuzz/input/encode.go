@@ -180,6 +180,9 @@ func (e *encoder) head() error {
 	if m.TSO {
 		h[headTSO] = 1
 	}
+	if m.Merge {
+		h[headTSO] |= kindMerge
+	}
 	var more []extra
 	if i := place(pageSizeTable, m.PageSize); m.PageSize == defaultPage(m.Word) {
 		h[headPageSize] = 0

@@ -218,6 +218,7 @@ func (s *shrinker) machine() {
 	}
 	set(m.Preempt != plain.Preempt, func(m *prog.Machine) { m.Preempt = plain.Preempt })
 	set(m.TSO, func(m *prog.Machine) { m.TSO = false })
+	set(m.Merge, func(m *prog.Machine) { m.Merge = false })
 	set(m.Debug != "", func(m *prog.Machine) { m.Debug = "" })
 	set(m.Rules != plain.Rules, func(m *prog.Machine) { m.Rules = plain.Rules })
 	set(m.Seq0 != 0, func(m *prog.Machine) { m.Seq0 = 0 })

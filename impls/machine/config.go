@@ -44,7 +44,9 @@ type Config struct {
 	// Debug and Rules are boot parameters that the machine only carries: the value of
 	// slab_debug, and the kernel whose rules for it apply. "" is none and the default.
 	Debug, Rules string
-	Native       bool // real goroutines and no scheduler, see the package comment
+	// Merge is a third: caches that are alike are one.
+	Merge  bool
+	Native bool // real goroutines and no scheduler, see the package comment
 }
 
 // Limits of a machine.

@@ -183,6 +183,7 @@ func (r *reader) boot(b *impls.Batch) {
 			r.fail(at, "%v", err)
 		}
 	}
+	b.Merge = r.u8("merge", 1) == 1
 }
 
 func (r *reader) op(op *impls.Op, b *impls.Batch) {

@@ -338,17 +338,17 @@ func TestServeGarbage(t *testing.T) {
 	here, there := net.Pipe()
 	done := make(chan error, 1)
 	go func() { done <- Serve(there, variant(t, "go-wasm2go-tlsf")); there.Close() }()
-	bad := frameOf('B', 0, 0, 0, 0, 1, 99, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0)
+	bad := frameOf('B', 0, 0, 0, 0, 0, 1, 99, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0)
 	if _, err := here.Write(bad); err != nil {
 		t.Fatal(err)
 	}
 	kind, payload, err := (&frames{r: here}).next("X")
-	want := "remote: byte 10: operation 99: expected at most 32"
+	want := "remote: byte 11: operation 99: expected at most 32"
 	if err != nil || kind != 'X' || string(payload) != want {
 		t.Errorf("answer %c %q, %v, want %q", kind, payload, err, want)
 	}
 	var e *FormatError
-	if err := <-done; !errors.As(err, &e) || e.Offset != 10 {
+	if err := <-done; !errors.As(err, &e) || e.Offset != 11 {
 		t.Errorf("serve: %v", err)
 	}
 }
@@ -373,7 +373,7 @@ func TestRefusesInvalidBatch(t *testing.T) {
 
 func TestRoundTrip(t *testing.T) {
 	b := batch(500)
-	b.Debug, b.Rules, b.Caches[0].Kmalloc = "FZ;-,c", "6.12", true
+	b.Debug, b.Rules, b.Merge, b.Caches[0].Kmalloc = "FZ;-,c", "6.12", true, true
 	got, err := DecodeBatch(AppendBatch(nil, b))
 	if err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func (s *server) refuse(err error) {
 // boot makes a machine as the batch wants it, or resets one that is so.
 func (s *server) boot(b *impls.Batch) {
 	cfg := machine.DefaultConfig()
-	cfg.Native, cfg.Debug, cfg.Rules = true, b.Debug, b.Rules
+	cfg.Native, cfg.Debug, cfg.Rules, cfg.Merge = true, b.Debug, b.Rules, b.Merge
 	if s.m != nil && s.m.Config == cfg && !s.m.Halted() {
 		s.m.Reset()
 		return

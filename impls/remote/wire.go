@@ -9,7 +9,7 @@ import (
 
 // AppendBatch appends the bytes of b to dst.
 func AppendBatch(dst []byte, b *impls.Batch) []byte {
-	dst = appendString(appendString(dst, b.Debug), b.Rules)
+	dst = append(appendString(appendString(dst, b.Debug), b.Rules), flag(b.Merge, 1))
 	dst = binary.AppendUvarint(dst, uint64(len(b.Caches)))
 	for i := range b.Caches {
 		dst = appendSpec(dst, &b.Caches[i])

@@ -45,6 +45,7 @@ type Cache struct {
 	growing machine.GuardedWord // contexts that are making a slab
 	grown   machine.GuardedWord // 1 since a slab was made, until the next reap
 	dead    bool                // off the chain: destroyed; guarded by the system's lock
+	kin     impls.Kin           // likewise
 }
 
 var (
@@ -74,8 +75,8 @@ func (s *Cache) init(sys *system, spec *impls.CacheSpec, around *debugcheck.Layo
 	}
 }
 
-// Size is the size that was asked for.
-func (s *Cache) Size() uint64 { return s.size }
+// Size is the largest size that was asked for.
+func (s *Cache) Size() uint64 { return s.kin.Size() }
 
 // Align is the alignment of every object.
 func (s *Cache) Align() uint64 { return s.align }
@@ -96,7 +97,7 @@ func (s *Cache) get(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 		obj := s.arrays.alloc(c, s)
 		if obj != 0 {
 			if f&impls.FlagZero != 0 {
-				clear(s.sys.m.MemBytes(obj, int(s.size)))
+				clear(s.sys.m.MemBytes(obj, int(s.kin.Size())))
 			}
 			return obj
 		}
@@ -219,7 +220,11 @@ func (s *Cache) Tune(c *machine.Ctx, limit, batch int) error {
 // reports where a cache is debugged; the free slabs are gone, and the cache is on the chain
 // again and may be used on. Pages that readers still look at are waited for, unless the
 // caller is a reader itself or may not sleep: then the cache is gone and they come later.
+// Where the cache has another name only this one is gone, whatever is live.
 func (s *Cache) Destroy(c *machine.Ctx) error {
+	if !s.sys.unname(c, s) {
+		return nil
+	}
 	s.sys.chained(c, s, false)
 	s.Shrink(c)
 	flags := s.lock.LockIRQSave(c)
@@ -230,6 +235,7 @@ func (s *Cache) Destroy(c *machine.Ctx) error {
 	s.lock.UnlockIRQRestore(c, flags)
 	if busy {
 		s.sys.chained(c, s, true)
+		s.sys.rename(c, s)
 		return impls.ErrBusy
 	}
 	if s.rcu {

@@ -40,7 +40,7 @@ func (sys *system) Snapshot(s *impls.Snapshot) bool {
 
 // state describes the cache.
 func (s *Cache) state() impls.CacheState {
-	k := impls.CacheState{Name: s.name, Handle: s, Size: s.size, Stride: s.stride,
+	k := impls.CacheState{Name: s.name, Handle: s, Size: s.kin.Size(), Stride: s.stride,
 		Align: s.align, Dead: s.dead, FullLists: true, Bounded: true,
 		Shrinks: impls.AnswersPages}
 	k.PerCPU = s.arrays.most()

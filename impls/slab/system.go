@@ -121,14 +121,48 @@ func (sys *system) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, 
 	}
 	s := &Cache{geometry: g, constructs: constructsOf(&spec, around), rcu: spec.RCU()}
 	s.init(sys, &spec, around)
+	s.kin.Init(sys.m, &spec, s.stride, s.align, around != nil)
 	if c == nil {
-		sys.caches = append(sys.caches, s)
-		return s, nil
+		return sys.admit(s), nil
 	}
 	flags := sys.chain.LockIRQSave(c)
-	sys.caches = append(sys.caches, s)
+	s = sys.admit(s)
 	sys.chain.UnlockIRQRestore(c, flags)
 	return s, nil
+}
+
+// admit adds a cache to the chain, or finds one there that can stand for it. Holds the
+// chain's lock.
+func (sys *system) admit(s *Cache) *Cache {
+	for _, k := range sys.caches {
+		if k.kin.Takes(&s.kin) {
+			k.kin.Join(&s.kin)
+			return k
+		}
+	}
+	sys.caches = append(sys.caches, s)
+	return s
+}
+
+// unname takes a name of a cache away; true when it was the last.
+func (sys *system) unname(c *machine.Ctx, s *Cache) (last bool) {
+	if !sys.m.Merge {
+		return true
+	}
+	flags := sys.chain.LockIRQSave(c)
+	last = s.kin.Leave()
+	sys.chain.UnlockIRQRestore(c, flags)
+	return last
+}
+
+// rename is for a cache that could not be destroyed after all.
+func (sys *system) rename(c *machine.Ctx, s *Cache) {
+	if !sys.m.Merge {
+		return
+	}
+	flags := sys.chain.LockIRQSave(c)
+	s.kin.Stay()
+	sys.chain.UnlockIRQRestore(c, flags)
 }
 
 // chained puts a cache on the chain, or takes it off as one that is destroyed.

@@ -20,7 +20,7 @@ func (k *Cache) AllocBulk(c *machine.Ctx, f impls.AllocFlags, into []impls.Addr)
 	}
 	if f&impls.FlagZero != 0 {
 		for _, a := range into {
-			clear(k.heap.m.MemBytes(a, int(k.size))) // its link, too
+			clear(k.heap.m.MemBytes(a, int(k.kin.Size()))) // its link, too
 		}
 	}
 	return true

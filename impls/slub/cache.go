@@ -19,9 +19,10 @@ type Cache struct {
 	start      slowStart
 	exclusion  exclusion
 	partial    partialList
-	minPartial uint64 // slabs on the node's list above which empty ones go back
-	cpuPartial uint64 // slabs that a CPU's store holds
-	dead       bool   // destroyed
+	minPartial uint64    // slabs on the node's list above which empty ones go back
+	cpuPartial uint64    // slabs that a CPU's store holds
+	dead       bool      // destroyed
+	kin        impls.Kin // natively under the registry's lock
 	debug      *debugging
 	node       node
 	cpus       []cpuSlab
@@ -49,6 +50,7 @@ func newCache(h *heap, spec *impls.CacheSpec, g *debugcheck.Layout) (*Cache, err
 		k.debug = newDebugging(k, g)
 	}
 	k.node.init(k.debug != nil)
+	k.kin.Init(h.m, spec, k.stride, k.align, k.debug != nil)
 	if h.m.CPUs <= len(k.few) {
 		k.cpus = k.few[:h.m.CPUs]
 	} else {
@@ -79,7 +81,7 @@ func (k *Cache) Alloc(c *machine.Ctx, f impls.AllocFlags) impls.Addr {
 		a = k.slowAlloc(c, f, k.size)
 	}
 	if a != 0 && f&impls.FlagZero != 0 {
-		clear(k.heap.m.MemBytes(a, int(k.size)))
+		clear(k.heap.m.MemBytes(a, int(k.kin.Size())))
 	}
 	return a
 }
@@ -101,7 +103,7 @@ func (k *Cache) Free(c *machine.Ctx, a impls.Addr) {
 }
 
 // Size is the number of bytes of an object that may be used.
-func (k *Cache) Size() uint64 { return k.size }
+func (k *Cache) Size() uint64 { return k.kin.Size() }
 
 // Align is the alignment of every object.
 func (k *Cache) Align() uint64 { return k.align }
@@ -232,12 +234,17 @@ func (k *Cache) firstEmpty(c *machine.Ctx) *machine.Page {
 // refused: the cache is then as usable as before, and a debug cache reports its
 // partial slabs. Nobody else may use the cache meanwhile, and calls to other CPUs
 // must be allowed. Pages that readers still look at are waited for, unless the caller is a
-// reader itself or may not sleep: then the cache is gone and they come later.
+// reader itself or may not sleep: then the cache is gone and they come later. Where the
+// cache has another name only this one is gone, whatever is live.
 func (k *Cache) Destroy(c *machine.Ctx) error {
+	if !k.unname(c) {
+		return nil
+	}
 	if k.Shrink(c) != 0 || k.debug != nil && k.debugPartials(c) != 0 {
 		if k.debug != nil {
 			k.remaining(c)
 		}
+		k.rename(c)
 		return impls.ErrBusy
 	}
 	if k.rcu {
@@ -245,4 +252,18 @@ func (k *Cache) Destroy(c *machine.Ctx) error {
 	}
 	k.dead = true
 	return nil
+}
+
+// unname takes a name of the cache away; true when it was the last.
+func (k *Cache) unname(c *machine.Ctx) (last bool) {
+	k.ghost.lock(c)
+	defer k.ghost.unlock(c)
+	return k.kin.Leave()
+}
+
+// rename is for a cache that could not be destroyed after all.
+func (k *Cache) rename(c *machine.Ctx) {
+	k.ghost.lock(c)
+	k.kin.Stay()
+	k.ghost.unlock(c)
 }

@@ -107,9 +107,15 @@ func (h *heap) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, erro
 		return nil, spec.TurnDown(c, err)
 	}
 	h.ghost.lock(c)
+	defer h.ghost.unlock(c)
+	for _, old := range h.caches {
+		if old.kin.Takes(&k.kin) {
+			old.kin.Join(&k.kin)
+			return old, nil
+		}
+	}
 	k.index = len(h.caches)
 	h.caches = append(h.caches, k)
-	h.ghost.unlock(c)
 	return k, nil
 }
 
