@@ -2,7 +2,6 @@ package impls
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"allocfuzz/impls/machine"
 )
@@ -19,26 +18,34 @@ import (
 type Kin struct {
 	merges bool // it may be one with others
 	names  int  // that mean the cache; 0 while it is being destroyed
-	stride uint64
-	align  uint64
+	places Places
 	word   uint64
 	cares  bool // its pages are counted as such that can be reclaimed
 	asked  [6]int
-	size   atomic.Uint64
+	size   machine.Word
 }
 
-// Init describes a cache that was just made as spec says, with objects stride bytes apart
-// at multiples of align. One with debug options is by itself, as are size classes, caches
-// with a constructor or whose pages outlast read sections, and whoever says nomerge.
-func (k *Kin) Init(m *machine.Machine, spec *CacheSpec, stride, align uint64, debugs bool) {
-	k.size.Store(spec.Size)
+// Places say where the objects of a cache lie.
+type Places struct {
+	Stride uint64 // bytes from one to the next
+	Align  uint64 // what they have to be multiples of
+	Lies   uint64 // what they are multiples of
+}
+
+var objectSize = machine.Atomic("cache", "object_size")
+
+// Init describes a cache that was just made as spec says. One with debug options is by
+// itself, as are size classes, caches with a constructor or whose pages outlast read
+// sections, and whoever says nomerge.
+func (k *Kin) Init(m *machine.Machine, spec *CacheSpec, at Places, debugs bool) {
+	k.size.Init(objectSize, -1, spec.Size)
 	k.names = 1
 	k.merges = m.Merge && !debugs && !spec.Ctor && !spec.Kmalloc && !spec.RCU() &&
 		!slices.Contains(spec.Flags, "nomerge")
 	if !k.merges {
 		return
 	}
-	k.stride, k.align, k.word = stride, align, uint64(m.WordBytes())
+	k.places, k.word = at, uint64(m.WordBytes())
 	k.cares = slices.Contains(spec.Flags, "reclaim")
 	k.asked = [...]int{spec.Objects, spec.Order, spec.MinPartial, spec.CPUPartial, spec.Limit,
 		spec.Batch}
@@ -46,21 +53,22 @@ func (k *Kin) Init(m *machine.Machine, spec *CacheSpec, stride, align uint64, de
 
 // Size is the number of bytes of an object that may be used: what the greediest of its
 // names asked for.
-func (k *Kin) Size() uint64 { return k.size.Load() }
+func (k *Kin) Size() uint64 { return k.size.Peek() }
 
 // Takes says whether the cache of k can stand for that of o as well: the objects of o
 // lie as they must in the places of k, less than a word too large, both are of the same
 // kind of memory, and who asked for anything about slabs asked for the same.
 func (k *Kin) Takes(o *Kin) bool {
-	return k.merges && o.merges && k.names > 0 && o.stride <= k.stride &&
-		k.stride-o.stride < k.word && o.align <= k.align && k.stride%o.align == 0 &&
+	a, b := &k.places, &o.places
+	return k.merges && o.merges && k.names > 0 && b.Stride <= a.Stride &&
+		a.Stride-b.Stride < k.word && b.Align <= a.Lies &&
 		k.cares == o.cares && k.asked == o.asked
 }
 
 // Join gives the cache of k one name more, for whoever asked for that of o.
 func (k *Kin) Join(o *Kin) {
 	k.names++
-	k.size.Store(max(k.size.Load(), o.size.Load()))
+	k.size.Poke(max(k.Size(), o.Size()))
 }
 
 // Leave takes a name away and says whether it was the last: then the cache is to be

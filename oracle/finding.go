@@ -224,3 +224,30 @@ func titlesOf(ts []fault.Title) string {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// ours are the packages whose own panics are faults of this project, also where the
+// words do not say so.
+var ours = []string{"allocfuzz/oracle.", "allocfuzz/oracle/", "allocfuzz/impls/machine.",
+	"allocfuzz/impls/play."}
+
+// blame says whether a panic came from code of this project that a subject only
+// runs on: the frame that panicked is the first behind the runtime's.
+func blame(stack []byte) bool {
+	text := string(stack)
+	if i := strings.LastIndex(text, "\npanic("); i >= 0 {
+		text = text[i+1:]
+	}
+	for _, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "panic(") ||
+			strings.HasPrefix(line, "runtime.") {
+			continue
+		}
+		for _, pkg := range ours {
+			if strings.HasPrefix(line, pkg) {
+				return true
+			}
+		}
+		return false
+	}
+	return false
+}

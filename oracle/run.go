@@ -310,9 +310,7 @@ func (r *Runner) setUp() {
 	r.judge.first, r.judge.arena = nil, r.m.PageLayer() != nil
 	r.judge.base = r.m.Base
 	r.judge.relics.sections, r.judge.relics.stable = r.m.ReadSections, r.exec.Stable
-	if r.p.Config.Merge {
-		r.judge.merge = merging{on: true, alone: r.p.Sequential(), handle: r.exec.Cache}
-	}
+	r.merges()
 	if r.explain != nil {
 		r.judge.first = r.state
 	}
@@ -324,10 +322,7 @@ func (r *Runner) setUp() {
 		defer c.Release()
 	}
 	for i := range r.p.Caches {
-		r.res.opened = append(r.res.opened, r.exec.Open(c, i, &r.p.Caches[i]))
-		if r.p.Config.Merge {
-			r.judge.named(int32(i), r.res.opened[i] == impls.OK)
-		}
+		r.opened(i, r.exec.Open(c, i, &r.p.Caches[i]))
 	}
 }
 
@@ -417,33 +412,6 @@ func (r *Runner) bind() {
 			b.Handlers = append(b.Handlers, nil)
 		}
 	}
-}
-
-// ours are the packages whose own panics are faults of this project, also where the
-// words do not say so.
-var ours = []string{"allocfuzz/oracle.", "allocfuzz/oracle/", "allocfuzz/impls/machine.",
-	"allocfuzz/impls/play."}
-
-// blame says whether a panic came from code of this project that a subject only
-// runs on: the frame that panicked is the first behind the runtime's.
-func blame(stack []byte) bool {
-	text := string(stack)
-	if i := strings.LastIndex(text, "\npanic("); i >= 0 {
-		text = text[i+1:]
-	}
-	for _, line := range strings.Split(text, "\n") {
-		if strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "panic(") ||
-			strings.HasPrefix(line, "runtime.") {
-			continue
-		}
-		for _, pkg := range ours {
-			if strings.HasPrefix(line, pkg) {
-				return true
-			}
-		}
-		return false
-	}
-	return false
 }
 
 // panicked turns what a subject panicked with into a fault, and passes on faults

@@ -158,7 +158,8 @@ func line(p *Program, v Verb) *Line {
 // TestMachineDefaults demands the defaults that depend on the word.
 func TestMachineDefaults(t *testing.T) {
 	for _, c := range []struct{ in, want Machine }{
-		{Machine{}, Machine{1, 16, 4096, 64, 1 << 32, 32, 0, PreemptNone, false, "", RulesOwn, false}},
+		{Machine{},
+			Machine{1, 16, 4096, 64, 1 << 32, 32, 0, PreemptNone, false, "", RulesOwn, false}},
 		{Machine{Word: 32},
 			Machine{1, 16, 4096, 32, 1 << 16, 16, 0, PreemptNone, false, "", RulesOwn, false}},
 		{Machine{Word: 16},

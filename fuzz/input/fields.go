@@ -46,6 +46,7 @@ var fields = []string{
 	"cpu_slab.lock",
 	"rcu.section",
 	"rcu.callback",
+	"cache.object_size",
 }
 
 // fieldIndex finds the byte of a field's name; it is read only.

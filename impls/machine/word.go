@@ -28,6 +28,9 @@ func (w *Word) Init(f *Field, cpu int, v uint64) {
 // Peek reads without a point, for snapshots at quiet points.
 func (w *Word) Peek() uint64 { return atomic.LoadUint64(&w.v) }
 
+// Poke writes without a point, for what is no step of what is tested.
+func (w *Word) Poke(v uint64) { atomic.StoreUint64(&w.v, v) }
+
 // Load reads the word.
 func (w *Word) Load(c *Ctx) uint64 {
 	if c.sim != nil {

@@ -50,7 +50,8 @@ func newCache(h *heap, spec *impls.CacheSpec, g *debugcheck.Layout) (*Cache, err
 		k.debug = newDebugging(k, g)
 	}
 	k.node.init(k.debug != nil)
-	k.kin.Init(h.m, spec, k.stride, k.align, k.debug != nil)
+	k.kin.Init(h.m, spec, impls.Places{Stride: k.stride, Align: k.align,
+		Lies: min(k.stride&-k.stride, uint64(h.m.PageSize))}, k.debug != nil)
 	if h.m.CPUs <= len(k.few) {
 		k.cpus = k.few[:h.m.CPUs]
 	} else {

@@ -115,9 +115,9 @@ func (h *heap) Snapshot(s *impls.Snapshot) bool {
 
 // state describes the cache. A CPU's store takes one slab whatever its limit.
 func (k *Cache) state() impls.CacheState {
-	s := impls.CacheState{Name: k.name, Handle: k, Size: k.kin.Size(), Stride: k.stride, Align: k.align,
-		LinkOffset: k.link, Dead: k.dead, Shrinks: impls.AnswersRemains, Bounded: true,
-		Spare: int(k.minPartial)}
+	s := impls.CacheState{Name: k.name, Handle: k, Size: k.kin.Size(), Stride: k.stride,
+		Align: k.align, LinkOffset: k.link, Dead: k.dead, Shrinks: impls.AnswersRemains,
+		Bounded: true, Spare: int(k.minPartial)}
 	if k.partial.keeps() {
 		s.Store = int(max(k.cpuPartial, 1))
 	}
