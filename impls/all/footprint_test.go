@@ -186,8 +186,9 @@ func TestFootprint(t *testing.T) {
 			if strings.HasPrefix(v.Name, "slub-") && free > 5+1 {
 				t.Errorf("%s, flat %v: %.1f free slabs are kept", v.Name, w.flat, free)
 			}
+			// What waits in an array is in use to its slab.
 			if used := float64(p.used) / float64(p.best); used > 1.1 && !w.flat &&
-				strings.HasPrefix(v.Name, "slab-") {
+				strings.HasPrefix(v.Name, "slab-") && !v.Caps.Has(impls.CapTune) {
 				t.Errorf("%s: live objects on %.3f times the fewest slabs", v.Name, used)
 			}
 			if p.kept != 0 {

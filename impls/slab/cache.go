@@ -61,6 +61,8 @@ var (
 // when its batch was; 2.6 checked at each call and had smaller arrays, of at most 32.
 func (s *Cache) init(sys *system, spec *impls.CacheSpec, around *debugcheck.Layout) {
 	s.sys, s.name = sys, spec.Name
+	s.kin.Init(sys.m, spec, impls.Places{Stride: s.stride, Align: s.align, Lies: s.align},
+		around != nil)
 	s.lock.Init(cacheLock, rankCache)
 	s.guard = s.lock.Guard()
 	s.slabs.Init(cacheSlabs, s.guard, 0)

@@ -121,8 +121,6 @@ func (sys *system) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, 
 	}
 	s := &Cache{geometry: g, constructs: constructsOf(&spec, around), rcu: spec.RCU()}
 	s.init(sys, &spec, around)
-	s.kin.Init(sys.m, &spec, impls.Places{Stride: s.stride, Align: s.align, Lies: s.align},
-		around != nil)
 	if c == nil {
 		return sys.admit(s), nil
 	}
