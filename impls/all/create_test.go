@@ -3,6 +3,7 @@ package all_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +22,8 @@ type request struct {
 	slab, slub     bool
 }
 
-// requests are at the bounds of what a spec may ask for. SLAB takes a slab of any order
+// requests are at the bounds of what a spec may ask for. SLAB, as long as slabs describe
+// themselves, takes a slab of any order
 // that a page layer can have, SLUB none above the machine's.
 var requests = []request{
 	{1, 0, -1, -1, nil, false, false},

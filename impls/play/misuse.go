@@ -191,7 +191,21 @@ func (v *victim) hit() bool {
 // bytes places damage to n bytes at a.
 func (v *victim) bytes(a impls.Addr, n uint64) bool {
 	v.s.ev.Addr, v.s.ev.Size = a, n
-	return v.belongs(a, n) && !v.e.alive(a, n)
+	if !v.belongs(a, n) || v.e.alive(a, n) {
+		return false
+	}
+	v.soil()
+	return true
+}
+
+// soil ends what is promised of the spare bytes of objects in the victim's slab: they may
+// be what is damaged, and a realloc that adds them does not zero them again.
+func (v *victim) soil() {
+	for i := range v.e.slots {
+		if s := &v.e.slots[i].Slot; s.Addr-v.slab.Addr < v.slab.Bytes {
+			s.zeroed = false
+		}
+	}
 }
 
 // belongs says whether n bytes at a, one at least, lie in the victim's slab.

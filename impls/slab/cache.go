@@ -75,6 +75,8 @@ func (s *Cache) init(sys *system, spec *impls.CacheSpec, around *debugcheck.Layo
 	} else {
 		s.arrays = sys.newArrays(s, spec)
 	}
+	s.kin.Init(sys.m, spec, impls.Places{Stride: s.stride, Align: s.align, Lies: s.align},
+		around != nil)
 }
 
 // Size is the largest size that was asked for.
