@@ -43,4 +43,7 @@
 //	       description is an object in use of a cache that describes its slabs on them.
 //	SLAB7: an object in an array is on no chain, and in use for its slab; cpu_array.avail
 //	       is at most the limit.
+//
+// With merge=on caches that are alike are one (impls.Kin, under cache_chain.lock): SLAB of
+// 2001 did not do that, its successor of 2014 did.
 package slab

@@ -78,4 +78,7 @@
 //	       use or marked free and on its slab's freelist. A retired slab is on no list.
 //	SLUB11: a transaction id is one CPU's and comes only once. Every change of the CPU's
 //	        list or slab changes it, as the last of its words.
+//
+// With merge=on caches that are alike are one (impls.Kin). Size classes never are: they are
+// made when they are first needed, and who comes first must not matter.
 package slub
