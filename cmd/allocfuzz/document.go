@@ -31,7 +31,29 @@ type document struct {
 	BuildSeconds float64               `json:"build_seconds,omitempty"` // run
 	FuzzSeconds  float64               `json:"fuzz_seconds,omitempty"`  // run
 	Import       *imported             `json:"import,omitempty"`
-	Misuse       []misuseTable         `json:"misuse,omitempty"` // subjects --misuse
+	Misuse       []misuseTable         `json:"misuse,omitempty"`   // subjects --misuse
+	Rows         []historical          `json:"rows,omitempty"`     // subjects
+	LastRun      *when                 `json:"last_run,omitempty"` // subjects: of its counts
+}
+
+// When is the run that counts are of.
+type when struct {
+	Ended    string  `json:"ended"`
+	Seconds  float64 `json:"seconds"` // of fuzzing
+	Complete bool    `json:"complete"`
+	Findings int     `json:"findings"`
+}
+
+// A historical is a row of the table of historical designs.
+type historical struct {
+	ID        string   `json:"id"`
+	Year      int      `json:"year"`
+	System    string   `json:"system"`
+	Point     string   `json:"point"`
+	Subjects  []string `json:"subjects"`
+	Checks    []string `json:"checks"`
+	Scenarios []string `json:"scenarios"`
+	Bugs      []string `json:"bugs"`
 }
 
 // A subject describes one subject and what it did.

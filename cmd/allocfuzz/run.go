@@ -152,15 +152,15 @@ func (s *session) check() (err error) {
 func (s *session) folders() error {
 	f := s.flags
 	if f.out == "" || f.cache == "" {
-		base, err := os.UserCacheDir()
+		usual, err := cacheFolder()
 		if err != nil {
-			return fmt.Errorf("no folder for caches: %w; give --out and --cache", err)
+			return fmt.Errorf("%w and --out", err)
 		}
 		if f.cache == "" {
-			f.cache = filepath.Join(base, "allocfuzz", "fuzzcache")
+			f.cache = usual
 		}
 		if f.out == "" {
-			f.out = filepath.Join(base, "allocfuzz", "findings",
+			f.out = filepath.Join(filepath.Dir(usual), "findings",
 				fmt.Sprintf("%s-%d", time.Now().Format("20060102-150405"), os.Getpid()))
 		}
 	}

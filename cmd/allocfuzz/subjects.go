@@ -10,6 +10,8 @@ import (
 
 	"allocfuzz/debugcheck"
 	"allocfuzz/fuzz/detect"
+	"allocfuzz/fuzz/engine"
+	"allocfuzz/fuzz/rows"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
 )
@@ -18,6 +20,8 @@ import (
 type subjectsFlags struct {
 	verbose bool
 	misuse  bool
+	rows    bool
+	cache   string
 	pick    selection
 	rules   []string
 }
@@ -30,12 +34,15 @@ func (a *app) subjectsCommand() *cobra.Command {
 		Long: "List every subject: its name and alias, its row in the table of historical\n" +
 			"designs, the year, what it is made of, whether it is sound or else what it is\n" +
 			"found by, the machines it is for (none, full or rt preemption) and what it can\n" +
-			"do.\n\n" +
+			"do, and how many programs and operations it ran in the last allocfuzz run.\n\n" +
+			"With --rows, list the rows of that table instead: each historical system with\n" +
+			"the subjects that are made of it, the committed programs that show its point,\n" +
+			"and the bugs that break it. -v adds the point and the titles that it is held to.\n\n" +
 			"With --misuse, run small programs instead and tell what the debug checks of\n" +
 			"the subjects that have any see: a table of kinds of misuse and debug options,\n" +
 			"one for all subjects that answer alike. -v adds the titles of the reports, and\n" +
 			"--json the programs.",
-		Example: "  allocfuzz subjects\n  allocfuzz subjects -v\n" +
+		Example: "  allocfuzz subjects\n  allocfuzz subjects -v\n  allocfuzz subjects --rows\n" +
 			"  allocfuzz subjects --json\n" +
 			"  allocfuzz subjects --misuse --subject slub-2008-seq --rules 6.1,6.12",
 		Args:              noArguments,
@@ -51,18 +58,16 @@ func (a *app) subjectsCommand() *cobra.Command {
 						cmd.CommandPath())
 				}
 			}
-			for _, v := range all.Variants() {
-				a.doc.Subjects = append(a.doc.Subjects, describe(v, nil))
-			}
-			if !a.json {
-				a.listSubjects(f.verbose)
-			}
-			return nil
+			return a.list(&f)
 		},
 	}
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false,
 		"say what each one is, and which fields may be raced on and why")
 	c.Flags().BoolVar(&f.misuse, "misuse", false, "tell what debug checks see, by running programs")
+	c.Flags().BoolVar(&f.rows, "rows", false, "list the historical systems")
+	c.Flags().StringVar(&f.cache, "cache", "",
+		"folder that the last run had as --cache (default: one in the user's cache)")
+	c.MarkFlagsMutuallyExclusive("rows", "misuse")
 	f.pick.flags(c)
 	c.Flags().StringSliceVar(&f.rules, "rules", nil, "kernels whose debug checks apply, joined by "+
 		"commas: 6.1 (the default) or 6.12 for SLUB, 2.4 (the default) or 2.6 for SLAB")
@@ -74,6 +79,68 @@ func (a *app) subjectsCommand() *cobra.Command {
 func kernels() []string {
 	return []string{debugcheck.SLUB61.String(), debugcheck.SLUB612.String(),
 		debugcheck.SLAB24.String(), debugcheck.SLAB26.String()}
+}
+
+// list tells what is under test, or which historical systems.
+func (a *app) list(f *subjectsFlags) error {
+	run, err := recall(f.cache)
+	if err != nil {
+		return err
+	}
+	for _, v := range all.Variants() {
+		var c *engine.Counts
+		if run != nil {
+			if n, ok := run.Subjects[v.Name]; ok {
+				c = &n
+			}
+		}
+		a.doc.Subjects = append(a.doc.Subjects, describe(v, c))
+	}
+	if run != nil {
+		a.doc.LastRun = &when{run.Ended, run.Seconds, run.Complete, run.Findings}
+	}
+	for i := range rows.Table {
+		a.doc.Rows = append(a.doc.Rows, historicalOf(&rows.Table[i]))
+	}
+	switch {
+	case a.json:
+	case f.rows:
+		a.listRows(f.verbose)
+	default:
+		a.listSubjects(f.verbose)
+	}
+	return nil
+}
+
+// historicalOf is the JSON form of a row.
+func historicalOf(r *rows.Row) historical {
+	list := func(names []string) []string { return append([]string{}, names...) }
+	return historical{ID: r.ID, Year: r.Year, System: r.System, Point: r.Point,
+		Subjects: list(r.Subjects), Checks: list(r.Checks), Scenarios: list(r.Scenarios),
+		Bugs: list(r.Bugs)}
+}
+
+// listRows prints the table of historical systems.
+func (a *app) listRows(verbose bool) {
+	t := a.newTable("row", "year", "what it is", "subjects", "scenarios", "bugs")
+	t.SetColumnConfigs([]table.ColumnConfig{wrapped("what it is", 44)})
+	for i := range rows.Table {
+		r := &rows.Table[i]
+		t.AppendRow(table.Row{r.ID, r.Year, r.System, strings.Join(r.Subjects, "\n"),
+			strings.Join(r.Scenarios, "\n"), strings.Join(r.Bugs, "\n")})
+	}
+	t.Render()
+	for i := range rows.Table {
+		if r := &rows.Table[i]; verbose {
+			fmt.Fprintf(a.out, "\n%s: %s\n  held to it by: %s\n", r.ID, r.Point,
+				strings.Join(r.Checks, "; "))
+		}
+	}
+}
+
+// wrapped is a column that is at most so wide.
+func wrapped(name string, width int) table.ColumnConfig {
+	return table.ColumnConfig{Name: name, WidthMax: width, WidthMaxEnforcer: text.WrapSoft}
 }
 
 // listMisuse runs the programs of misuse and tells what was seen.
@@ -145,23 +212,32 @@ func (a *app) newTable(head ...any) table.Writer {
 
 // listSubjects prints the table of subjects.
 func (a *app) listSubjects(verbose bool) {
-	t := a.newTable("name", "alias", "row", "year", "made of", "judged", "machines",
-		"capabilities")
-	wrap := func(name string, width int) table.ColumnConfig {
-		return table.ColumnConfig{Name: name, WidthMax: width, WidthMaxEnforcer: text.WrapSoft}
+	head := []any{"name", "alias", "row", "year", "made of", "judged", "machines",
+		"capabilities"}
+	if a.doc.LastRun != nil {
+		head = append(head, "programs", "operations")
 	}
-	t.SetColumnConfigs([]table.ColumnConfig{wrap("judged", 28),
-		wrap("capabilities", 40)})
-	for _, v := range all.Variants() {
-		s := describe(v, nil)
+	t := a.newTable(head...)
+	t.SetColumnConfigs(append(numbers("programs", "operations"), wrapped("judged", 28),
+		wrapped("capabilities", 40)))
+	for i, v := range all.Variants() {
+		s := &a.doc.Subjects[i]
 		var axes []string
 		for _, x := range v.Axes {
 			axes = append(axes, x.Name+": "+x.Value)
 		}
-		t.AppendRow(table.Row{v.Name, v.Alias, v.Row, v.Year, strings.Join(axes, "\n"), judged(v),
-			strings.Join(s.Machines, " "), strings.Join(s.Capabilities, " ")})
+		row := table.Row{v.Name, v.Alias, v.Row, v.Year, strings.Join(axes, "\n"), judged(v),
+			strings.Join(s.Machines, " "), strings.Join(s.Capabilities, " ")}
+		if a.doc.LastRun != nil && s.Programs > 0 {
+			row = append(row, s.Programs, s.Operations)
+		}
+		t.AppendRow(row)
 	}
 	t.Render()
+	if run := a.doc.LastRun; run != nil {
+		fmt.Fprintf(a.out, "\nprograms and operations are of the run that ended %s: %.0f s, "+
+			"%d found\n", run.Ended, run.Seconds, run.Findings)
+	}
 	if !verbose {
 		return
 	}

@@ -27,6 +27,7 @@ func (s *session) end(cut bool) {
 		}
 	}
 	a.doc.Out = s.flags.out
+	s.remember()
 	if !a.json {
 		s.targetTable()
 		s.subjectTable()
