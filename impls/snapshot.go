@@ -60,6 +60,7 @@ type CacheState struct {
 	// the first that is not full as the cache stores it, -1 for none.
 	Ordered      bool
 	FirstNotFull int
+	Moves        int // of slabs off a list since the cache was made, 0 where nobody counts
 	Shrinks      ShrinkAnswer
 	// OffSlab says that its slabs are described in objects of Manager, each of which may
 	// so have up to Limit objects. The objects of an Internal cache are for the allocator

@@ -23,7 +23,7 @@ func Generate(rng *rand.Rand, opt GenerateOptions) *prog.Program {
 // GenerateBytes returns a random input: a head half of whose bytes are zero, so that programs
 // differ from the default in some respects only, and records of operations, with a departure
 // behind one of five. Each input leaves some of the contexts out (swarm testing), so that there
-// are programs of one context too.
+// are programs of one context too, and one of six is mostly about pages.
 func GenerateBytes(rng *rand.Rand, opt GenerateOptions) []byte {
 	n := opt.Lines
 	if n <= 0 {
@@ -42,6 +42,7 @@ func GenerateBytes(rng *rand.Rand, opt GenerateOptions) []byte {
 	for i := 1 + rng.IntN(6); i > 0; i-- {
 		g.contexts = append(g.contexts, byte(rng.IntN(len(ctxCodes))))
 	}
+	g.pages = rng.IntN(6) == 0
 	sched := !opt.Decode.Sequential && rng.IntN(3) > 0
 	for range n {
 		data = g.append(data, g.operation())
@@ -60,8 +61,13 @@ type generator struct {
 	rng      *rand.Rand
 	misuse   bool
 	debug    bool
+	pages    bool   // most operations are on pages
 	contexts []byte // to choose from, as first bytes
 }
+
+// pageVerbs are what a program about pages does, as often as they stand here.
+var pageVerbs = [...]prog.Verb{prog.Pages, prog.Pages, prog.Pages, prog.PagesFree,
+	prog.PagesFree, prog.PagesFree, prog.Drain, prog.Offline}
 
 func (g *generator) append(data []byte, r record) []byte { return append(data, r[:]...) }
 
@@ -100,6 +106,9 @@ func (g *generator) operation() record {
 	r[0] = g.contexts[g.rng.IntN(len(g.contexts))]
 	if r[1] >= misuseFrom && !g.misuse {
 		r[1] -= verbPlaces
+	}
+	if g.pages && g.rng.IntN(5) > 0 {
+		r[1] = verbByte[pageVerbs[g.rng.IntN(len(pageVerbs))]]
 	}
 	if g.debug {
 		switch n := g.rng.IntN(24); {

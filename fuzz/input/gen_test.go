@@ -27,6 +27,28 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+// TestGeneratePages demands that some programs are mostly about pages, with more free blocks given
+// back than would be by chance, and that the others are not.
+func TestGeneratePages(t *testing.T) {
+	rng := newRand()
+	about, programs := 0, 1200
+	for range programs {
+		pages, all := 0, 0
+		Generate(rng, GenerateOptions{Lines: 30}).Walk(func(l *prog.Line, _ []int) {
+			all++
+			if l.Verb == prog.Pages || l.Verb == prog.PagesFree || l.Verb == prog.Drain {
+				pages++
+			}
+		})
+		if 2*pages > all {
+			about++
+		}
+	}
+	if about < programs/12 || about > programs/4 {
+		t.Errorf("%d of %d programs are about pages", about, programs)
+	}
+}
+
 // TestGenerateOptions demands that options are kept.
 func TestGenerateOptions(t *testing.T) {
 	rng := newRand()

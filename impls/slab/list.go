@@ -20,6 +20,7 @@ var (
 type list struct {
 	kind       impls.ListKind
 	head, tail machine.GuardedWord
+	moves      int // ghost state: slabs that were taken off, to go elsewhere or away
 }
 
 func (l *list) init(s *Cache, kind impls.ListKind) {
@@ -66,6 +67,7 @@ func (l *list) insert(c *machine.Ctx, p, before *machine.Page) {
 
 // remove takes p off the list. Holds cache.lock.
 func (l *list) remove(c *machine.Ctx, p *machine.Page) {
+	l.moves++
 	next, prev := slabAt(c, nextWord.Load(c, p)), slabAt(c, prevWord.Load(c, p))
 	if next != nil {
 		prevWord.Store(c, next, link(prev))

@@ -44,6 +44,9 @@ func (s *Cache) state() impls.CacheState {
 		Align: s.align, Dead: s.dead, FullLists: true, Bounded: true,
 		Shrinks: impls.AnswersPages}
 	k.PerCPU = s.arrays.most()
+	for _, l := range s.heads {
+		k.Moves += l.moves
+	}
 	if s.notFull != nil {
 		k.Ordered, k.FirstNotFull = true, int(s.notFull.Peek())-1
 	}
