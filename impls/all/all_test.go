@@ -60,7 +60,7 @@ func TestRows(t *testing.T) {
 		"slub-2021-partial-cmpxchg-irqson": "S4a′",
 		"slub-2021-partial-irqsave":        "S4b",
 		"slub-2022-debug-racy":             "S5a",
-		"slub-2022-debug-locked":           "S5b",
+		"slub-2022-debug-locked":           "S5b, S5c",
 		"slab-2001-threelists-percpu":      "S1h",
 		"page-buddy":                       "S1h",
 		"page-2001-percpu":                 "S1h",

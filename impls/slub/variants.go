@@ -189,7 +189,7 @@ var variants = []*impls.Variant{
 			classes: kmalloc.TwoPages}.new,
 	},
 	{
-		Name: "slub-2022-debug-locked", Row: "S5b", Year: 2022, Sound: true,
+		Name: "slub-2022-debug-locked", Row: "S5b, S5c", Year: 2022, Sound: true,
 		About: "debug caches hold the list lock from the check of a freed object to its link",
 		Axes: []impls.Axis{{Name: "fast path", Value: "locked"},
 			{Name: "exclusion", Value: "interrupts off"},
