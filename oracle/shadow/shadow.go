@@ -217,8 +217,8 @@ func (s *Shadow) track(ev *impls.Event) {
 			s.moved(ev)
 		}
 	case impls.OpUsable:
-		if o := s.objects[ev.Addr]; o != nil && ev.Outcome == impls.OK {
-			o.asked = o.cache.l.Size
+		if ev.Outcome == impls.OK {
+			s.measured(ev.Addr)
 		}
 	case impls.OpFree, impls.OpFreeSized, impls.OpFreeAgain, impls.OpFreeWrong:
 		if ev.Outcome == impls.OK {
@@ -227,6 +227,14 @@ func (s *Shadow) track(ev *impls.Event) {
 	}
 	if len(s.users) > 0 {
 		s.swept(ev)
+	}
+}
+
+// measured notes that somebody asks how large the object at a is, as a realloc does whatever
+// comes of it: all of it may be used from then on.
+func (s *Shadow) measured(a impls.Addr) {
+	if o := s.objects[a]; o != nil {
+		o.asked = o.cache.l.Size
 	}
 }
 

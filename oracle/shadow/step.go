@@ -45,6 +45,9 @@ func (s *Shadow) readLinks(k *cache, b *impls.SlabState) {
 
 // Begin is told of an operation that is about to be carried out.
 func (s *Shadow) Begin(ev *impls.Event) {
+	if ev.Code == impls.OpRealloc && ev.Size > 0 {
+		s.measured(ev.Old)
+	}
 	if !s.Alone {
 		s.began(ev)
 		return
