@@ -190,7 +190,8 @@ var Table = []Row{
 		Scenarios: []string{"half-word-boundary", "base-changes-in-between",
 			"tid-read-from-elsewhere", "tid-slab-let-go"},
 		Bugs: []string{"slub/same-base-alloc", "slub/same-base-free", "slub/reread-dropped",
-			"slub/page-read-first", "slub/base-from-low-half", "slub/tid-kept-on-empty"},
+			"slub/page-read-first", "slub/base-from-low-half",
+			"slub/list-kept-at-deactivation", "slub/tid-kept-on-empty"},
 	},
 	{
 		ID: "S2f", Year: 2008,
