@@ -194,7 +194,7 @@ func TestIdleSubject(t *testing.T) {
 	}{{false, statusWrong}, {true, statusInterrupted}} {
 		var errs bytes.Buffer
 		a := &app{out: bufio.NewWriter(io.Discard), err: &errs}
-		s := &session{app: a, flags: &runFlags{}, subjects: fuzz.Sound()[:2]}
+		s := &session{app: a, flags: &runFlags{cache: t.TempDir()}, subjects: fuzz.Sound()[:2]}
 		s.tally = engine.NewTally(s.subjects)
 		s.tally.Add(s.subjects[0].Name, engine.Counts{Programs: 1})
 		s.end(c.cut)
@@ -217,7 +217,8 @@ func TestIdleTarget(t *testing.T) {
 		var errs bytes.Buffer
 		a := &app{out: bufio.NewWriter(io.Discard), err: &errs}
 		a.doc.Targets = []engine.TargetResult{{Name: "FuzzA", Execs: 1}, {Name: "FuzzB"}}
-		(&session{app: a, flags: &runFlags{}, tally: engine.NewTally(nil)}).end(c.cut)
+		flags := &runFlags{cache: t.TempDir()}
+		(&session{app: a, flags: flags, tally: engine.NewTally(nil)}).end(c.cut)
 		said := errs.String()
 		if a.status != c.want || strings.Contains(said, "FuzzB ran no input") == c.cut ||
 			strings.Contains(said, "FuzzA") {
