@@ -20,6 +20,12 @@ var (
 	_ Layer = (*Pool)(nil)
 )
 
+// Plain is New as a layer: the page allocator without pools.
+func Plain(m *machine.Machine) Layer { return New(m) }
+
+// Pooled is NewPool as a layer: pools of single pages that are right on every machine.
+func Pooled(m *machine.Machine) Layer { return NewPool(m) }
+
 // A subject is a page allocator under test by itself: an impls.Instance that hands out
 // pages and nothing else. Who asks for them is the page cache.
 type subject struct {

@@ -24,10 +24,8 @@ func axes(pools, entry string) []impls.Axis {
 	return a
 }
 
-// pooled makes the page layer with pools that are entered so.
-func pooled(entry poolEntry) func(*machine.Machine) Layer {
-	return func(m *machine.Machine) Layer { return newPool(m, entry) }
-}
+// cpuFirstPools is the layer with the pools as mailed.
+func cpuFirstPools(m *machine.Machine) Layer { return newPool(m, cpuFirst{}) }
 
 var variants = []*impls.Variant{
 	{
@@ -35,7 +33,7 @@ var variants = []*impls.Variant{
 		About:    "blocks of pages that are split and joined, under one lock",
 		Axes:     axes("none", ""),
 		Machines: everyMachine, Caps: caps, Profile: profile,
-		New: alone(func(m *machine.Machine) Layer { return New(m) }),
+		New: alone(Plain),
 	},
 	{
 		Name: "page-2001-percpu", Row: "S1h", Year: 2001, Sound: true,
@@ -43,7 +41,7 @@ var variants = []*impls.Variant{
 			"interrupts go off",
 		Axes:     axes("per CPU", "CPU first"),
 		Machines: []machine.Preempt{machine.PreemptNone}, Caps: caps | impls.CapReuseLIFO,
-		Profile: profile, Racy: Racy(), New: alone(pooled(cpuFirst{})),
+		Profile: profile, Racy: Racy(), New: alone(cpuFirstPools),
 	},
 	{
 		Name: "page-2001-percpu-preempt", Row: "S1h", Year: 2001,
@@ -53,14 +51,14 @@ var variants = []*impls.Variant{
 			Consequence: string(fault.TwiceOut)},
 		Axes:     axes("per CPU", "CPU first"),
 		Machines: []machine.Preempt{machine.PreemptFull}, Caps: caps | impls.CapReuseLIFO,
-		Profile: profile, Racy: Racy(), New: alone(pooled(cpuFirst{})),
+		Profile: profile, Racy: Racy(), New: alone(cpuFirstPools),
 	},
 	{
 		Name: "page-2001-percpu-irqfirst", Row: "S1h", Year: 2001, Sound: true,
 		About:    "the same with the two in the other order, for kernels of every kind",
 		Axes:     axes("per CPU", "interrupts off first"),
 		Machines: everyMachine, Caps: caps | impls.CapReuseLIFO,
-		Profile: profile, Racy: Racy(), New: alone(pooled(irqFirst{})),
+		Profile: profile, Racy: Racy(), New: alone(Pooled),
 	},
 }
 

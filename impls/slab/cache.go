@@ -61,19 +61,17 @@ var (
 // when its batch was; 2.6 checked at each call and had smaller arrays, of at most 32.
 func (s *Cache) init(sys *system, spec *impls.CacheSpec, around *debugcheck.Layout) {
 	s.sys, s.name = sys, spec.Name
-	s.kin.Init(sys.m, spec, impls.Places{Stride: s.stride, Align: s.align, Lies: s.align},
-		around != nil)
 	s.lock.Init(cacheLock, rankCache)
 	s.guard = s.lock.Guard()
 	s.slabs.Init(cacheSlabs, s.guard, 0)
 	s.growing.Init(growingWord, s.guard, 0)
 	s.grown.Init(grownWord, s.guard, 0)
-	s.lists, s.colouring = sys.newLists(s), sys.newColouring(s)
+	s.lists, s.colouring = sys.design.lists(s), sys.design.colouring(s)
 	s.keeper = sys.keeperFor(&s.geometry)
 	if around != nil {
 		s.debug, s.arrays = newDebugger(s, around), noArrays{}
 	} else {
-		s.arrays = sys.newArrays(s, spec)
+		s.arrays = sys.design.arrays(s, spec)
 	}
 	s.kin.Init(sys.m, spec, impls.Places{Stride: s.stride, Align: s.align, Lies: s.align},
 		around != nil)

@@ -81,7 +81,7 @@ func BenchmarkDebugOff(b *testing.B) {
 	cfg.Native = true
 	m := machine.New(cfg)
 	defer m.Close()
-	k, err := with(newThreeLists)(m).Objects().NewCache(nil, impls.NewSpec("c", 64))
+	k, err := plain(newThreeLists).new(m).Objects().NewCache(nil, impls.NewSpec("c", 64))
 	if err != nil {
 		b.Fatal(err)
 	}

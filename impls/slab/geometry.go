@@ -58,7 +58,7 @@ func (sys *system) layout(spec *impls.CacheSpec) (geometry, *debugcheck.Layout, 
 	}
 	m := sys.m
 	g := geometry{size: spec.Size, align: spec.Align, wordBytes: uint64(m.WordBytes()),
-		manage: sys.manage}
+		manage: sys.management}
 	if g.align == 0 {
 		g.align = g.wordBytes
 	}

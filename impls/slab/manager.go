@@ -189,8 +189,8 @@ func (sys *system) offLimit() uint64 {
 		}
 		k.sizes = append(k.sizes, generalSize{spec: spec, g: g, around: around})
 		if !g.offSlab {
-			k.limit = sys.manage.limit(size, managerWords*word,
-				uint64(sys.manage.element(0, word)/8))
+			k.limit = sys.management.limit(size, managerWords*word,
+				uint64(sys.management.element(0, word)/8))
 		}
 	}
 	for i := 0; i < len(k.sizes) && sys.m.Native; i++ {
@@ -211,16 +211,6 @@ func (sys *system) keeperFor(g *geometry) keeper {
 		}
 	}
 	panic("allocfuzz: a description of slabs that fits no general cache")
-}
-
-// keeping makes the constructor of a variant that describes its slabs as k says.
-func keeping(k management, made func(*machine.Machine) impls.Instance) func(
-	*machine.Machine) impls.Instance {
-	return func(m *machine.Machine) impls.Instance {
-		in := made(m)
-		in.(*system).manage = k
-		return in
-	}
 }
 
 // general is general cache number i. In simulation it is made when it is needed first, as

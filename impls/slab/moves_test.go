@@ -48,7 +48,7 @@ func played(t *testing.T, of func(*Cache) lists, objects int, ops string) int {
 	t.Helper()
 	m := machine.New(machine.DefaultConfig())
 	defer m.Close()
-	inst := with(of)(m)
+	inst := plain(of).new(m)
 	spec := impls.NewSpec("c", 64)
 	spec.Objects = objects
 	k, err := inst.Objects().NewCache(nil, spec)
@@ -84,7 +84,7 @@ func BenchmarkLists(b *testing.B) {
 	for i, d := range designs {
 		m := machine.New(cfg)
 		defer m.Close()
-		k, err := with(d.lists)(m).Objects().NewCache(nil, impls.NewSpec("c", 16))
+		k, err := plain(d.lists).new(m).Objects().NewCache(nil, impls.NewSpec("c", 16))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -5,8 +5,16 @@ import (
 
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
+	"allocfuzz/impls/kmalloc"
 	"allocfuzz/impls/machine"
+	"allocfuzz/impls/page"
 )
+
+// plain is a design with these lists and the first alternative of every other axis.
+func plain(of func(*Cache) lists) design {
+	return design{layer: page.Plain, lists: of, arrays: newNoArrays, colouring: newLockedColour,
+		management: onSlab{}, classes: kmalloc.General24}
+}
 
 // TestRing: a list of slabs that runs into itself ends whoever walks over it for the
 // sake of debugging, as no progress and not as if the list were at its end.
@@ -18,7 +26,7 @@ func TestRing(t *testing.T) {
 		m := machine.New(machine.DefaultConfig())
 		spec := impls.NewSpec("c", 64)
 		spec.Objects, spec.Flags = 1, []string{"sanity"}
-		k, err := with(newThreeLists)(m).Objects().NewCache(nil, spec)
+		k, err := plain(newThreeLists).new(m).Objects().NewCache(nil, spec)
 		if err != nil {
 			t.Fatal(err)
 		}

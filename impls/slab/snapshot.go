@@ -10,7 +10,7 @@ import (
 // Snapshot walks every list, every array and every chain. Slabs come in order of their pages.
 func (sys *system) Snapshot(s *impls.Snapshot) bool {
 	s.Reset()
-	sys.layer.Snapshot(s)
+	sys.pages.Snapshot(s)
 	sys.limbo.Snapshot(s)
 	all := sys.everyCache()
 	for _, k := range all {

@@ -13,29 +13,49 @@ var (
 	chainClock = machine.Guarded("cache_chain", "clock")
 )
 
-// A system is one variant on one machine: the impls.Instance and its caches.
+// A design is one choice of each axis.
+type design struct {
+	layer      func(*machine.Machine) page.Layer // where pages come from
+	lists      func(*Cache) lists
+	arrays     func(*Cache, *impls.CacheSpec) arrays // of caches without debug flags
+	colouring  func(*Cache) colouring
+	management management
+	classes    *kmalloc.Table
+}
+
+// new sets the design up on a machine that was just made or reset.
+func (d design) new(m *machine.Machine) impls.Instance {
+	sys := &system{design: d, Arena: impls.Arena{M: m}, m: m, pages: d.layer(m),
+		actor: page.NewActor(m), owner: make([]*Cache, m.Pages),
+		boot: impls.BootOf(m, debugcheck.SLAB24)}
+	sys.chain.Init(chainLock, rankChain)
+	sys.limbo.Init()
+	sys.clock.Init(chainClock, sys.chain.Guard(), 0)
+	m.SetPageLayer(sys.pages)
+	return sys
+}
+
+// A system is one machine's caches: an impls.Instance, with the impls.Objects that it
+// offers.
 type system struct {
+	design
 	impls.Arena
 	m        *machine.Machine
 	boot     impls.Boot
-	newLists func(*Cache) lists
-	manage   management
-	generals generals
-	layer    page.Layer
-	pages    *page.Actor
-	sizes    impls.Allocator
-	chain    machine.SpinLock
+	pages    page.Layer
+	actor    *page.Actor
+	sizes    impls.Allocator // made when first asked for
 	limbo    impls.Limbo
-	caches   []*Cache // every cache that a caller made, in order; guarded by chain
+	generals generals
+
+	chain  machine.SpinLock
+	caches []*Cache // every cache that a caller made, in order; guarded by chain
+	// clock is the number of the cache at which the next reap begins; guarded by chain.
+	clock machine.GuardedWord
+
 	// owner is the cache whose slab begins at a page: ghost state, from the moment
 	// the slab is on a list until it is taken out. Guarded by that cache's lock.
 	owner []*Cache
-
-	newColouring func(*Cache) colouring
-	newArrays    func(*Cache, *impls.CacheSpec) arrays
-	classes      *kmalloc.Table
-	// clock is the number of the cache at which the next reap begins; guarded by chain.
-	clock machine.GuardedWord
 }
 
 var (
@@ -44,50 +64,6 @@ var (
 	_ impls.Hotplugger = (*system)(nil)
 	_ impls.Reaper     = (*system)(nil)
 )
-
-// with makes the constructor of a variant over the plain page allocator.
-func with(newLists func(*Cache) lists) func(*machine.Machine) impls.Instance {
-	return over(func(m *machine.Machine) page.Layer { return page.New(m) }, newLists)
-}
-
-// pooled is the page allocator with pools of single pages.
-func pooled(m *machine.Machine) page.Layer { return page.NewPool(m) }
-
-// coloured makes the constructor of a variant with three lists and these colours.
-func coloured(newColouring func(*Cache) colouring) func(*machine.Machine) impls.Instance {
-	return func(m *machine.Machine) impls.Instance {
-		sys := with(newThreeLists)(m).(*system)
-		sys.newColouring, sys.classes = newColouring, kmalloc.General26
-		return sys
-	}
-}
-
-// arrayed makes the constructor of a variant with three lists and these arrays.
-func arrayed(newArrays func(*Cache, *impls.CacheSpec) arrays) func(
-	*machine.Machine) impls.Instance {
-	return func(m *machine.Machine) impls.Instance {
-		sys := with(newThreeLists)(m).(*system)
-		sys.newArrays = newArrays
-		return sys
-	}
-}
-
-// over makes the constructor of a variant over a page allocator.
-func over(layer func(*machine.Machine) page.Layer,
-	newLists func(*Cache) lists) func(*machine.Machine) impls.Instance {
-	return func(m *machine.Machine) impls.Instance {
-		sys := &system{Arena: impls.Arena{M: m}, m: m, newLists: newLists,
-			newColouring: newLockedColour, newArrays: newNoArrays, layer: layer(m),
-			pages: page.NewActor(m), owner: make([]*Cache, m.Pages),
-			boot: impls.BootOf(m, debugcheck.SLAB24), manage: onSlab{},
-			classes: kmalloc.General24}
-		sys.chain.Init(chainLock, rankChain)
-		sys.limbo.Init()
-		sys.clock.Init(chainClock, sys.chain.Guard(), 0)
-		m.SetPageLayer(sys.layer)
-		return sys
-	}
-}
 
 // Memory is the machine's arena.
 func (sys *system) Memory() impls.Memory { return sys.Arena }
@@ -104,7 +80,7 @@ func (sys *system) Sizes() impls.Allocator {
 }
 
 // Pages is the page cache, over the same pages.
-func (sys *system) Pages() impls.Pages { return sys.pages }
+func (sys *system) Pages() impls.Pages { return sys.actor }
 
 // Close does nothing: all is the machine's.
 func (sys *system) Close() {}
@@ -183,11 +159,6 @@ func (sys *system) cacheAt(c *machine.Ctx, i int) (s *Cache, more bool) {
 	return s, more
 }
 
-// A cpuDrainer is a page allocator that holds pages for single CPUs.
-type cpuDrainer interface {
-	DrainCPU(c *machine.Ctx, cpu int)
-}
-
 // Offline gives back what the arrays of every cache hold for a CPU, and then the pages that
 // the page allocator does. The next call there finds them empty and uses them as before.
 // ErrInvalid: the CPU is the one that c runs on. Only where calls to other CPUs are
@@ -205,8 +176,6 @@ func (sys *system) Offline(c *machine.Ctx, cpu int) error {
 			s.arrays.leave(c, s, cpu)
 		}
 	}
-	if d, ok := sys.layer.(cpuDrainer); ok {
-		d.DrainCPU(c, cpu)
-	}
+	sys.pages.DrainCPU(c, cpu)
 	return nil
 }

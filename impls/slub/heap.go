@@ -20,12 +20,6 @@ type design struct {
 	classes   *kmalloc.Table // nil for those of today
 }
 
-// buddy is the plain page allocator.
-func buddy(m *machine.Machine) page.Layer { return page.New(m) }
-
-// pooled is the page allocator with pools of single pages.
-func pooled(m *machine.Machine) page.Layer { return page.NewPool(m) }
-
 // new sets the design up on a machine that was just made or reset.
 func (d design) new(m *machine.Machine) impls.Instance {
 	d.exclusion = d.exclusion.in(m)
