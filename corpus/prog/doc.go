@@ -92,6 +92,22 @@
 // verbs do the same. fail=n on a line that allocates makes its n-th request for pages fail, and
 // failobj=n the n-th object that it asks for: before the allocator has looked for one.
 //
+// A line with several names is one call of the allocator: all or nothing for allocbulk, and in
+// whatever order suits the allocator for freebulk. No name may stand in it twice.
+//
+// What is held for single CPUs comes back at flush, for one cache and all CPUs, at offline, for
+// one CPU and whatever is held for it, and at drain. The CPU of offline must be another than the
+// line's own, else the line is refused; the next line that runs there has it back in use. tune
+// gives the arrays of a cache other bounds and empties them first; limit=0 is none, and a batch
+// above any other limit is refused. reap asks the allocator as a whole for some of its empty
+// slabs. All of these but drain wait for other CPUs, so where there are any they are skipped in
+// a handler, as shrink and destroy are.
+//
+// rculock and rcuunlock enclose a read section of their context; sections nest. Within one an
+// object of a cache with flags=rcu may be looked at after its free: its memory may become an
+// object of that cache again, and nothing else. A check ends the sections that are open, and an
+// rcuunlock that has none is skipped.
+//
 // A name is one slot: it means whatever was bound to it last. It may be used below a line of the
 // same context that binds it, or anywhere when another context binds it (the user waits). A name
 // that nothing binds, or that is bound only later by the same context, is an error; so is a name

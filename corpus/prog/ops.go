@@ -264,7 +264,7 @@ var Ops = [...]Op{
 	ValidateCache: {Name: "validate", Class: ClassControl, Cache: NeedCache,
 		Doc: "runs the debug checks over a whole cache"},
 	Drain: {Name: "drain", Class: ClassControl,
-		Doc: "empties every per-CPU pool of pages"},
+		Doc: "gives back what is held for CPUs, down to the pools of pages"},
 	Flush: {Name: "flush", Class: ClassControl, Cache: NeedCache,
 		Doc: "empties a cache's per-CPU state on every CPU"},
 	Offline: {Name: "offline", Class: ClassControl,
