@@ -22,40 +22,50 @@ var (
 // has the outcome "unsupported" and is left out of comparisons.
 type Caps uint32
 
-// The capabilities.
+// The capabilities: what can be asked for, what can be given back, what looks at it and
+// damages it, who may call, and what is promised besides.
 const (
 	CapObjects     Caps = 1 << iota // caches of objects
+	CapCtor                         // constructors
+	CapRCU                          // caches whose pages outlast read sections; read sections
+	CapBulk                         // several objects at once, all or nothing
 	CapSizes                        // malloc, free and calloc
-	CapPages                        // whole pages by order
-	CapZero                         // zeroed memory on request
-	CapAlign                        // an alignment asked for is kept
-	CapZeroAlign                    // zeroed memory at an alignment
 	CapRealloc                      // realloc
 	CapUsable                       // usable size
 	CapFreeSized                    // free with the size
-	CapBulk                         // several objects at once, all or nothing
-	CapCtor                         // constructors
-	CapShrink                       // give empty slabs back
-	CapDestroy                      // destroy a cache
-	CapDrain                        // give back what is held for one CPU
-	CapDebug                        // debug flags and their reports
-	CapIRQ                          // may be called in interrupt handlers
-	CapSMP                          // knows CPUs: contexts on several of them may call
-	CapReuseLIFO                    // promises reuse=lifo
-	CapFlush                        // give back what a cache holds for single CPUs
-	CapOffline                      // a CPU goes out of use
-	CapTune                         // the bounds of per-CPU arrays can be changed
-	CapReap                         // memory pressure takes empty slabs
-	CapRCU                          // caches whose pages outlast read sections
-	CapFailSlab                     // a single object of an operation can be refused on purpose
+	CapPages                        // whole pages by order
+	CapZero                         // zeroed memory on request
+	CapAlign                        // an alignment asked for is kept
+	CapZeroAlign                    // memalign that zeroes
 	CapZeroRealloc                  // realloc that zeroes what it adds
-	nCaps          = iota
+
+	CapShrink  // give the empty slabs of a cache back
+	CapDestroy // end a cache
+	CapFlush   // give back what a cache holds for single CPUs
+	CapDrain   // give back what is held for single CPUs, pages included
+	CapOffline // take a CPU out of use, which ends with nothing held for it
+	CapTune    // give the per-CPU arrays of a cache other bounds
+	CapReap    // give some empty slabs back, of whichever cache has them
+
+	CapDebug    // debug flags and their reports
+	CapFailSlab // a single object of an operation is refused on purpose
+
+	CapIRQ // interrupt handlers may call
+	CapSMP // contexts on several CPUs may call
+
+	CapReuseLIFO // what was freed last is handed out first: reuse=lifo
+	nCaps        = iota
 )
 
-var capNames = [nCaps]string{"objects", "sizes", "pages", "zero", "align", "zero-align",
-	"realloc", "usable",
-	"freesized", "bulk", "ctor", "shrink", "destroy", "drain", "debug", "irq", "smp", "reuse-lifo",
-	"flush", "offline", "tune", "reap", "rcu", "failslab", "zero-realloc"}
+// capNames are in the order of the constants.
+var capNames = [nCaps]string{
+	"objects", "ctor", "rcu", "bulk", "sizes", "realloc", "usable", "freesized", "pages", "zero",
+	"align", "zero-align", "zero-realloc",
+	"shrink", "destroy", "flush", "drain", "offline", "tune", "reap",
+	"debug", "failslab",
+	"irq", "smp",
+	"reuse-lifo",
+}
 
 // Names lists the capabilities in order.
 func (c Caps) Names() []string {
