@@ -36,23 +36,7 @@ func (e *Exec) BeginBulk(c *machine.Ctx, op *impls.Op, seed *impls.Event, b *Bul
 	s.op, s.ev, s.refused, s.noted = op, &b.Events[0], c.Refused(), len(c.Notes())
 	s.err, s.dbg, s.made = nil, nil, nil
 	b.addrs, b.held = b.addrs[:0], b.held[:0]
-	why := e.able(e.caps.Has(impls.CapBulk) && e.useObjects() && e.fits(op))
-	if s.cache = nil; why == impls.OK {
-		if s.cache = e.enter(c, op.Cache); s.cache == nil {
-			why = e.without(op.Cache)
-		} else if s.cache.ctor && op.Flags&impls.FlagZero != 0 {
-			e.leave(c, s.cache)
-			why = impls.Skipped
-		} else if _, able := s.cache.cache.(impls.BulkCache); !able {
-			e.leave(c, s.cache)
-			why = impls.Unsupported
-		}
-	}
-	if why == impls.OK && s.cache.ctor && op.Flags&impls.FlagZero != 0 {
-		e.leave(c, s.cache)
-		why = impls.Skipped
-	}
-	if why != impls.OK {
+	if why := e.enterBulk(c, s); why != impls.OK {
 		e.passBulk(c, b, why)
 		return false
 	}
@@ -69,6 +53,30 @@ func (e *Exec) BeginBulk(c *machine.Ctx, op *impls.Op, seed *impls.Event, b *Bul
 	c.FailPage(int(op.Fail))
 	c.FailObject(int(op.FailObject))
 	return true
+}
+
+// enterBulk enters the cache of a bulk operation; the answer is OK or why it cannot be.
+func (e *Exec) enterBulk(c *machine.Ctx, s *Step) impls.Outcome {
+	op := s.op
+	s.cache = nil
+	if !e.caps.Has(impls.CapBulk) || !e.useObjects() || !e.fits(op) {
+		return impls.Unsupported
+	}
+	k := e.enter(c, op.Cache)
+	if k == nil {
+		return e.without(op.Cache)
+	}
+	_, able := k.cache.(impls.BulkCache)
+	switch {
+	case k.ctor && op.Flags&impls.FlagZero != 0:
+		e.leave(c, k)
+		return impls.Skipped
+	case !able:
+		e.leave(c, k)
+		return impls.Unsupported
+	}
+	s.cache = k
+	return impls.OK
 }
 
 // blank makes the events of an operation that nothing is known of.
