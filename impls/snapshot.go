@@ -150,6 +150,11 @@ const (
 	ListAny                     // one list in an order of its own
 )
 
+var listNames = [...]string{"partial", "full", "free", "ordered"}
+
+// String is the word for the list.
+func (k ListKind) String() string { return listNames[k] }
+
 // A Count is a stored counter beside what it counts.
 type Count struct {
 	Name    string
@@ -165,41 +170,36 @@ func (s *Snapshot) Reset() {
 	s.Blocks, s.Pools, s.Waiting = s.Blocks[:0], s.Pools[:0], s.Waiting[:0]
 }
 
+// extend makes a list one element longer, with what its storage held there.
+func extend[T any](list []T) ([]T, *T) {
+	if len(list) < cap(list) {
+		list = list[:len(list)+1]
+	} else {
+		list = append(list, *new(T))
+	}
+	return list, &list[len(list)-1]
+}
+
 // AddPool adds the pool of a CPU and returns it for filling in, empty but with its
 // storage kept.
-func (s *Snapshot) AddPool(cpu int) *Pool {
-	if len(s.Pools) < cap(s.Pools) {
-		s.Pools = s.Pools[:len(s.Pools)+1]
-	} else {
-		s.Pools = append(s.Pools, Pool{})
-	}
-	p := &s.Pools[len(s.Pools)-1]
+func (s *Snapshot) AddPool(cpu int) (p *Pool) {
+	s.Pools, p = extend(s.Pools)
 	*p = Pool{CPU: cpu, Pages: p.Pages[:0]}
 	return p
 }
 
 // AddArray adds the array of a cache for a CPU and returns it for filling in, empty but
 // with its storage kept.
-func (s *Snapshot) AddArray(cache, cpu int) *Array {
-	if len(s.Arrays) < cap(s.Arrays) {
-		s.Arrays = s.Arrays[:len(s.Arrays)+1]
-	} else {
-		s.Arrays = append(s.Arrays, Array{})
-	}
-	a := &s.Arrays[len(s.Arrays)-1]
+func (s *Snapshot) AddArray(cache, cpu int) (a *Array) {
+	s.Arrays, a = extend(s.Arrays)
 	*a = Array{Cache: cache, CPU: cpu, Objects: a.Objects[:0]}
 	return a
 }
 
 // AddSlab adds a slab and returns it for filling in, with its slices empty but
 // their storage kept.
-func (s *Snapshot) AddSlab() *SlabState {
-	if len(s.Slabs) < cap(s.Slabs) {
-		s.Slabs = s.Slabs[:len(s.Slabs)+1]
-	} else {
-		s.Slabs = append(s.Slabs, SlabState{})
-	}
-	b := &s.Slabs[len(s.Slabs)-1]
+func (s *Snapshot) AddSlab() (b *SlabState) {
+	s.Slabs, b = extend(s.Slabs)
 	*b = SlabState{On: b.On[:0], Free: b.Free[:0], CPUFree: b.CPUFree[:0], Colour: -1}
 	return b
 }

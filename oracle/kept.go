@@ -113,20 +113,15 @@ func (r *Runner) shrunk(k impls.Cache, ev *impls.Event) {
 
 // shrinkSaid holds what shrink answered against what it promises to.
 func (r *Runner) shrinkSaid(k impls.Cache, said uint64, remain int) {
-	for i := range r.snap.Caches {
-		of := &r.snap.Caches[i]
-		if of.Handle != k {
-			continue
-		}
-		freed := r.loose() - r.before
-		switch {
-		case of.Shrinks == impls.AnswersRemains && said != uint64(min(remain, 1)):
-			r.broken(fault.OutcomesDiffer, "shrink of %s answers %d, and %d slabs remain", of.Name,
-				said, remain)
-		case of.Shrinks == impls.AnswersPages && said != uint64(freed):
-			r.broken(fault.OutcomesDiffer, "shrink of %s answers %d, and %d pages came back",
-				of.Name, said, freed)
-		}
+	of, freed := r.stateOf(k), r.loose()-r.before
+	switch {
+	case of == nil:
+	case of.Shrinks == impls.AnswersRemains && said != uint64(min(remain, 1)):
+		r.broken(fault.OutcomesDiffer, "shrink of %s answers %d, and %d slabs remain", of.Name,
+			said, remain)
+	case of.Shrinks == impls.AnswersPages && said != uint64(freed):
+		r.broken(fault.OutcomesDiffer, "shrink of %s answers %d, and %d pages came back",
+			of.Name, said, freed)
 	}
 }
 

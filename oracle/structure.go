@@ -95,6 +95,7 @@ func (r *Runner) structure(c *machine.Ctx) {
 	r.paged()
 }
 
+// broken raises a title, once a run.
 func (r *Runner) broken(t fault.Title, format string, args ...any) {
 	if !r.shape.told[t] {
 		r.shape.told[t] = true
@@ -133,6 +134,7 @@ func (r *Runner) slab(b *impls.SlabState) {
 	}
 }
 
+// name is how a finding speaks of a slab.
 func name(b *impls.SlabState, k *impls.CacheState) string {
 	return "slab of " + k.Name + " at page " + itoa(b.Page)
 }
@@ -153,9 +155,8 @@ func (r *Runner) fullness(b *impls.SlabState, k *impls.CacheState, p impls.Place
 		wrong = free < b.Objects
 	}
 	if wrong {
-		r.broken(fault.ListOrder, "%s has %d of %d objects free and is on list %d", name(b, k),
-			free,
-			b.Objects, p.List)
+		r.broken(fault.ListOrder, "%s has %d of %d objects free and is on the %s list", name(b, k),
+			free, b.Objects, p.List)
 	}
 }
 
