@@ -17,7 +17,7 @@ const (
 	headSeqBits
 	headSeq0
 	headPreempt
-	headTSO
+	headKind
 	headBase
 	headBasePages
 	headTasks

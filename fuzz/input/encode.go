@@ -178,10 +178,10 @@ func (e *encoder) head() error {
 	h[headWord] = byte(max(0, place(wordTable, m.Word)))
 	h[headPreempt] = byte(max(0, place(preemptTable, int(m.Preempt))))
 	if m.TSO {
-		h[headTSO] = 1
+		h[headKind] = 1
 	}
 	if m.Merge {
-		h[headTSO] |= kindMerge
+		h[headKind] |= kindMerge
 	}
 	var more []extra
 	if i := place(pageSizeTable, m.PageSize); m.PageSize == defaultPage(m.Word) {
