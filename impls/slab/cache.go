@@ -134,6 +134,23 @@ func (s *Cache) grow(c *machine.Ctx, f impls.AllocFlags) bool {
 	return p != nil
 }
 
+// newPages asks for what a new slab needs: its pages, then its colour and, as 2.4 does, a
+// place for its description; p is nil when there is no memory, and then nothing is kept.
+// ahead is what the colouring said before.
+func (s *Cache) newPages(c *machine.Ctx, ahead uint64, f impls.AllocFlags) (p *machine.Page,
+	colour uint64, at impls.Addr) {
+	p = c.AllocPages(s.order, f&impls.FlagAtomic == 0 && c.MayBlock())
+	if p == nil {
+		return nil, 0, 0
+	}
+	colour = s.colouring.after(c, s, ahead)
+	if at = s.keeper.place(c, s, p, colour, f); at == 0 {
+		c.FreePages(p)
+		return nil, 0, 0
+	}
+	return p, colour, at
+}
+
 // Free is kmem_cache_free: it takes back an object of this cache. Anything else
 // is a finding and changes nothing, unless debugging has something to say about it.
 func (s *Cache) Free(c *machine.Ctx, obj impls.Addr) {
@@ -196,6 +213,18 @@ func (s *Cache) takeFree(c *machine.Ctx) (p *machine.Page, manager impls.Addr) {
 	s.slabs.Store(c, s.slabs.Load(c)-1)
 	s.sys.owner[p.PFN()] = nil
 	return p, manager
+}
+
+// dropPages gives back what newPages got. Readers may go on looking at the pages as long as
+// they are at it; at what describes a slab they never do.
+func (s *Cache) dropPages(c *machine.Ctx, p *machine.Page, at impls.Addr) {
+	p.Tag = nil
+	if s.rcu {
+		s.sys.limbo.Free(c, p)
+	} else {
+		c.FreePages(p)
+	}
+	s.keeper.vacate(c, at)
 }
 
 // Flush empties the arrays of all CPUs. No page goes back. Only where calls to other CPUs

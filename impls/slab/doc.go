@@ -2,13 +2,19 @@
 // by number in an array at the slab's start or elsewhere, so that nothing is written
 // into a free object, with each slab's objects shifted by a colour.
 //
-// A cache keeps its slabs on lists by fullness. Which lists, and when a slab
-// moves, is the axis lists; whether each CPU has an array of free objects in front of
-// them is the axis arrays (arrays.go, and array.go for what one is); how a slab comes by
-// its colour is the axis colour. Where the index array and the room for the slab's
-// description are is the axis management (manager.go): at the slab's start, or for large
-// objects in an object of a general cache, size-32, size-64 and so on, which are made for
-// that alone. A variant is a struct literal in variants.go.
+// The axes, one file each, with their alternatives side by side:
+//
+//	lists.go   which lists a cache keeps its slabs on, and when a slab moves
+//	arrays.go  whether each CPU has an array of free objects in front of them, and what a
+//	           full one gives back; array.go is what all arrays have in common
+//	colour.go  how a slab comes by its colour
+//	manager.go where a slab's description and index array are: at its start, or for large
+//	           objects in an object of a general cache (general.go)
+//
+// Two more are axes of both families: the page layer (package page) and the size classes
+// (package kmalloc). slab.go is what is done to one slab, cache.go the cache itself, reap.go
+// what happens when memory is short. A variant is one literal of alternatives in variants.go,
+// a design (system.go).
 //
 // A cache with debug flags has words of its own around each object and poison in the
 // free ones (debug.go). It asks a debugcheck.Checker at each allocation and free,

@@ -11,12 +11,15 @@
 // The axes, one file each, with their alternatives side by side:
 //
 //	fastpath.go  how a CPU takes from and gives to its own freelist
+//	slowstart.go what a slow path makes of what the CPU has
 //	exclusion.go how slow paths keep others away from what belongs to a CPU
 //	partial.go   whether a CPU keeps slabs in store, and how it protects them
 //	debuglock.go which locks a debug cache holds while it takes an object back
 //
-// slowpath.go is what all of them fall back to, slab.go what they do to slabs,
-// cache.go the cache itself; variants.go puts the alternatives together.
+// Two more are axes of both families: the page layer (package page) and the size classes
+// (package kmalloc). slowpath.go is what all of them fall back to, bulk.go the same for
+// several objects at once, slab.go what they do to slabs, cache.go the cache itself. A
+// variant is one literal of alternatives in variants.go, a design (heap.go).
 //
 // A cache with debug flags goes ways of its own below the fast paths, which know
 // nothing of debugging: debug.go, with what is checked and written in package
