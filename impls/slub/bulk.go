@@ -112,7 +112,7 @@ func (k *Cache) detach(p *machine.Page, objects []impls.Addr) (from int) {
 // slab, else to the slab's own.
 func (k *Cache) freeDetached(c *machine.Ctx, p *machine.Page, list []impls.Addr) {
 	if k.debug != nil {
-		if k.debug.locking.freeAll(c, k, p, list) {
+		if k.debug.locking.free(c, k, p, list) {
 			k.debugDiscard(c, p)
 		}
 		return

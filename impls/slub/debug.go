@@ -213,7 +213,7 @@ func (k *Cache) debugFree(c *machine.Ctx, p *machine.Page, a uint64) {
 		}
 		return
 	}
-	if k.debug.locking.free(c, k, p, a) {
+	if k.debug.locking.free(c, k, p, []impls.Addr{a}) {
 		k.debugDiscard(c, p)
 	}
 }

@@ -7,11 +7,9 @@ import (
 
 // A debugLocking is which locks a debug cache holds while it takes an object back.
 type debugLocking interface {
-	// free checks object a of slab p, marks it free and links it, unless the check
-	// refuses it. It says whether the slab is to be given back.
-	free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) (spare bool)
-	// freeAll is free for several objects of p, each checked by itself.
-	freeAll(c *machine.Ctx, k *Cache, p *machine.Page, list []impls.Addr) (spare bool)
+	// free checks each of some objects of slab p, marks those free that the check does not
+	// refuse, and links them. It says whether the slab is to be given back.
+	free(c *machine.Ctx, k *Cache, p *machine.Page, list []impls.Addr) (spare bool)
 }
 
 // racyDebug is the design before September 2022: an object is checked and marked
@@ -24,24 +22,7 @@ type debugLocking interface {
 // reverse and retires a good slab. Fix: lockedDebug.
 type racyDebug struct{}
 
-func (racyDebug) free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bool {
-	flags := k.node.lock.LockIRQSave(c)
-	p.Lock.Lock(c)
-	ok := k.mark(c, p, a)
-	p.Lock.Unlock(c)
-	k.node.lock.UnlockIRQRestore(c, flags)
-	if !ok {
-		return false
-	}
-	flags = k.node.lock.LockIRQSave(c)
-	p.Lock.Lock(c)
-	spare := k.putBack(c, p, chain{head: a, tail: a, n: 1})
-	p.Lock.Unlock(c)
-	k.node.lock.UnlockIRQRestore(c, flags)
-	return spare
-}
-
-func (racyDebug) freeAll(c *machine.Ctx, k *Cache, p *machine.Page, list []impls.Addr) bool {
+func (racyDebug) free(c *machine.Ctx, k *Cache, p *machine.Page, list []impls.Addr) bool {
 	flags := k.node.lock.LockIRQSave(c)
 	p.Lock.Lock(c)
 	l := k.markAll(c, p, list)
@@ -65,16 +46,7 @@ func (racyDebug) freeAll(c *machine.Ctx, k *Cache, p *machine.Page, list []impls
 // debugged pay nothing for it.
 type lockedDebug struct{}
 
-func (lockedDebug) free(c *machine.Ctx, k *Cache, p *machine.Page, a uint64) bool {
-	flags := k.node.lock.LockIRQSave(c)
-	p.Lock.Lock(c)
-	spare := k.mark(c, p, a) && k.putBack(c, p, chain{head: a, tail: a, n: 1})
-	p.Lock.Unlock(c)
-	k.node.lock.UnlockIRQRestore(c, flags)
-	return spare
-}
-
-func (lockedDebug) freeAll(c *machine.Ctx, k *Cache, p *machine.Page, list []impls.Addr) bool {
+func (lockedDebug) free(c *machine.Ctx, k *Cache, p *machine.Page, list []impls.Addr) bool {
 	flags := k.node.lock.LockIRQSave(c)
 	p.Lock.Lock(c)
 	l := k.markAll(c, p, list)
