@@ -23,29 +23,32 @@ var (
 // Cache is a cache of the SLAB family.
 type Cache struct {
 	geometry
-	name  string
-	sys   *system
-	lock  machine.SpinLock
-	guard machine.Guard
-	debug *debugger // nil without debug flags
-	// constructs is when the constructor of the objects is called.
-	constructs construction
-	keeper     keeper // of what describes its slabs
-	rcu        bool   // readers may look at objects after their free
+	name       string
+	sys        *system
+	constructs construction // when the constructor of the objects is called
+	rcu        bool         // readers may look at objects after their free
 	lists      lists
 	arrays     arrays
-	heads      []*list // of lists, for walking
-	// notFull is the word firstnotfull of the one list, nil where there are several.
+	colouring  colouring
+	keeper     keeper    // of what describes its slabs
+	debug      *debugger // nil without debug flags
+
+	// For walking from outside: the heads of lists, and the word firstnotfull of the one
+	// list, nil where there are several.
+	heads   []*list
 	notFull *machine.GuardedWord
 
-	colouring colouring
+	lock  machine.SpinLock
+	guard machine.Guard // lock is held
 
 	// Guarded by lock.
 	slabs   machine.GuardedWord // Invariant SLAB3: slabs on the lists
 	growing machine.GuardedWord // contexts that are making a slab
 	grown   machine.GuardedWord // 1 since a slab was made, until the next reap
-	dead    bool                // off the chain: destroyed; guarded by the system's lock
-	kin     impls.Kin           // likewise
+
+	// Guarded by the chain's lock.
+	dead bool // off the chain: destroyed
+	kin  impls.Kin
 }
 
 var (

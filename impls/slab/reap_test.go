@@ -151,14 +151,19 @@ func TestReapChoice(t *testing.T) {
 	}
 }
 
-// TestReapClock: ten caches are looked at, and the next search begins behind them; a cache
-// that was destroyed is not counted.
-func TestReapClock(t *testing.T) {
-	r := newRigOf(t, variant("threelists"), func(c *machine.Config) { c.Pages = 64 })
-	var caches []impls.Cache
+// thirteen makes three caches more than a reap looks at.
+func thirteen(t *testing.T) (r *rig, caches []impls.Cache) {
+	r = newRigOf(t, variant("threelists"), func(c *machine.Config) { c.Pages = 64 })
 	for range 13 {
 		caches = append(caches, r.cache(small(64, 1)))
 	}
+	return r, caches
+}
+
+// TestReapClock: ten caches are looked at, and the next search begins behind them; a cache
+// that was destroyed is not counted.
+func TestReapClock(t *testing.T) {
+	r, caches := thirteen(t)
 	r.run(func(c *machine.Ctx) {
 		r.op(c, func() {
 			if err := caches[3].Destroy(c); err != nil {
@@ -180,11 +185,7 @@ func TestReapClock(t *testing.T) {
 
 // TestReapDead: caches that were destroyed are not among the ten.
 func TestReapDead(t *testing.T) {
-	r := newRigOf(t, variant("threelists"), func(c *machine.Config) { c.Pages = 64 })
-	var caches []impls.Cache
-	for range 13 {
-		caches = append(caches, r.cache(small(64, 1)))
-	}
+	r, caches := thirteen(t)
 	r.run(func(c *machine.Ctx) {
 		for _, s := range caches[3:6] {
 			r.op(c, func() {

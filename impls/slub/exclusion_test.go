@@ -134,6 +134,15 @@ func held(s *impls.Snapshot) (list [][2]int) {
 	return list
 }
 
+// heldAfter runs lines in their order and lists what belongs to CPUs then.
+func (w *world) heldAfter(lines []string) [][2]int {
+	w.prog.lines = lines
+	w.reset()
+	w.sim(nil)
+	w.check()
+	return held(&w.snap)
+}
+
 // spread gives three CPUs a slab each of a cache, and the first two a store, where there are
 // stores; the third has no more than the rest of a full slab.
 var spread = []string{
@@ -146,18 +155,12 @@ var spread = []string{
 func TestFlush(t *testing.T) {
 	for _, v := range slub.Variants() {
 		for _, preempt := range kinds(t, v.Name, machine.PreemptNone) {
-			p := &program{cfg: machineOf(3, 16), spec: twoStored(), lines: spread}
+			p := &program{cfg: machineOf(3, 16), spec: twoStored()}
 			p.cfg.Preempt = preempt
 			w := newWorld(t, v.Name, p)
-			w.reset()
-			w.sim(nil)
-			w.check()
-			before := held(&w.snap)
-			p.lines = append(slices.Clone(spread), "cpu1 flush", "cpu0 check")
-			w.reset()
-			w.sim(nil)
-			w.check()
-			if after := held(&w.snap); len(before) < 3 || len(after) > 0 || w.wrong() {
+			before := w.heldAfter(spread)
+			after := w.heldAfter(append(slices.Clone(spread), "cpu1 flush", "cpu0 check"))
+			if len(before) < 3 || len(after) > 0 || w.wrong() {
 				t.Errorf("%s, %s: held %v, after a flush %v\n%s", v.Name, preempt, before, after,
 					w.says())
 			}
@@ -173,20 +176,14 @@ func TestFlush(t *testing.T) {
 func TestOffline(t *testing.T) {
 	for _, v := range slub.Variants() {
 		for _, preempt := range kinds(t, v.Name, machine.PreemptNone) {
-			p := &program{cfg: machineOf(3, 16), spec: twoStored(), lines: spread}
+			p := &program{cfg: machineOf(3, 16), spec: twoStored()}
 			p.cfg.Preempt = preempt
 			w := newWorld(t, v.Name, p)
-			w.reset()
-			w.sim(nil)
-			w.check()
-			before := held(&w.snap)
+			before := w.heldAfter(spread)
 			kept := slices.DeleteFunc(slices.Clone(before),
 				func(h [2]int) bool { return h[0] == 1 })
-			p.lines = append(slices.Clone(spread), "cpu2 offline 1")
-			w.reset()
-			w.sim(nil)
-			w.check()
-			if after := held(&w.snap); len(kept) == len(before) || !slices.Equal(after, kept) ||
+			after := w.heldAfter(append(slices.Clone(spread), "cpu2 offline 1"))
+			if len(kept) == len(before) || !slices.Equal(after, kept) ||
 				w.wrong() {
 				t.Errorf("%s, %s: held %v, then %v\n%s", v.Name, preempt, before, after, w.says())
 			}
