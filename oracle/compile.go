@@ -29,11 +29,10 @@ type Compiled struct {
 
 // A Line is one operation of a compiled program.
 type Line struct {
-	Src     *prog.Line
-	Path    []int // its place in the program: indexes into nested bodies
-	Op      impls.Op
-	Ctx     int
-	Foreign bool // an operation of the language that no subject in process has yet
+	Src  *prog.Line
+	Path []int // its place in the program: indexes into nested bodies
+	Op   impls.Op
+	Ctx  int
 }
 
 // A Context is a task or a handler with its lines.
@@ -230,9 +229,9 @@ func (k *compiler) line(l *prog.Line, path []int, owner int) node {
 			n.body = append(n.body, k.line(&l.Body[i], sub, at.Ctx))
 		}
 	} else {
-		at.Op, at.Foreign = k.op(l)
+		at.Op = k.op(l)
 		k.p.wide = max(k.p.wide, len(at.Op.Slots))
-		k.p.pages = k.p.pages || at.Op.Code == impls.OpPages && !at.Foreign
+		k.p.pages = k.p.pages || at.Op.Code == impls.OpPages
 		k.p.Lines = append(k.p.Lines, at)
 	}
 	if owner < 0 {
@@ -254,8 +253,7 @@ func countOps(code []node) int {
 	return total
 }
 
-// codes maps verbs to operations of the contract; a verb that is missing is one
-// that no subject in process has yet.
+// codes maps verbs to operations of the contract: all but repeat and check.
 var codes = map[prog.Verb]impls.Code{
 	prog.Alloc: impls.OpAlloc, prog.Free: impls.OpFree, prog.Malloc: impls.OpMalloc,
 	prog.Calloc: impls.OpCalloc, prog.Realloc: impls.OpRealloc, prog.Memalign: impls.OpMemalign,
@@ -297,12 +295,14 @@ func (k *compiler) names(l *prog.Line, op *impls.Op) {
 	}
 }
 
-// op turns one line into an operation; foreign when the contract has none.
-func (k *compiler) op(l *prog.Line) (op impls.Op, foreign bool) {
+// op turns one line into an operation.
+func (k *compiler) op(l *prog.Line) (op impls.Op) {
 	op = impls.Op{Cache: -1, Slot: -1, Result: -1, Fail: nth(l, "fail"),
 		FailObject: nth(l, "failobj")}
-	code, ok := codes[l.Verb]
-	op.Code = code
+	var known bool
+	if op.Code, known = codes[l.Verb]; !known {
+		panic("allocfuzz: no operation for " + l.Verb.String())
+	}
 	if l.HasFlag("zero") {
 		op.Flags |= impls.FlagZero
 	}
@@ -322,7 +322,7 @@ func (k *compiler) op(l *prog.Line) (op impls.Op, foreign bool) {
 	case l.Verb == prog.Memalign:
 		op.Arg, op.Size = l.Nums[0], l.Nums[1]
 	case l.Verb == prog.Flip:
-		op.Region, ok = debugcheck.ParseRegion(l.Region)
+		op.Region, _ = debugcheck.ParseRegion(l.Region) // one of prog's, which are the same
 		op.Size, op.Arg = l.Num("byte", 0), l.Num("bits", 1)
 	case l.Verb == prog.Offline:
 		op.Size = l.Num("cpu", 0)
@@ -331,5 +331,5 @@ func (k *compiler) op(l *prog.Line) (op impls.Op, foreign bool) {
 	case len(l.Nums) > 0:
 		op.Size = l.Nums[0]
 	}
-	return op, !ok
+	return op
 }

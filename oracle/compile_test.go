@@ -59,9 +59,63 @@ cpu0 validate d
 	}
 	for i, w := range want {
 		l := &c.Lines[i+1]
-		if !reflect.DeepEqual(l.Op, w) || l.Foreign {
-			t.Errorf("%s: %+v (foreign %v), want %+v", prog.AppendLine(nil, l.Src), l.Op,
-				l.Foreign, w)
+		if !reflect.DeepEqual(l.Op, w) {
+			t.Errorf("%s: %+v, want %+v", prog.AppendLine(nil, l.Src), l.Op, w)
+		}
+	}
+}
+
+// TestCompileVerbs demands that every verb of the language is an operation of its own in the
+// contract, by the same name.
+func TestCompileVerbs(t *testing.T) {
+	const text = `allocfuzz 1
+cache c size=64
+cpu0 d = create size=64
+cpu0 a,b,e = allocbulk c
+cpu0 x = alloc c
+cpu0 fill x
+cpu0 verify x
+cpu0 overrun x 1
+cpu0 underrun x 1
+cpu0 flip rightred of x
+cpu0 freewrong d x
+cpu0 freeforeign c x
+cpu0 freeinside c x 8
+cpu0 free c x
+cpu0 writefreed x
+cpu0 freeagain c x
+cpu0 freebulk c a b e
+cpu0 validate c
+cpu0 tune c batch=1 limit=1
+cpu0 flush c
+cpu0 shrink c
+cpu0 destroy d
+cpu0 p = malloc 8
+cpu0 p = realloc p 9
+cpu0 usable p
+cpu0 freesized p 9
+cpu0 p = calloc 1 8
+cpu0 p = memalign 8 8
+cpu0 g = pages 0
+cpu0 pagesfree g
+cpu0 drain
+cpu0 offline cpu=0
+cpu0 reap
+cpu0 rculock
+cpu0 rcuunlock
+`
+	c := compile(t, text)
+	have := map[prog.Verb]bool{prog.Repeat: true, prog.Check: true}
+	for i := range c.Lines {
+		l := &c.Lines[i]
+		have[l.Src.Verb] = true
+		if l.Op.Code.String() != l.Src.Verb.Op().Name {
+			t.Errorf("%s is %s", l.Src.Verb.Op().Name, l.Op.Code)
+		}
+	}
+	for i := range prog.Ops {
+		if !have[prog.Verb(i)] {
+			t.Errorf("no line has %s", prog.Ops[i].Name)
 		}
 	}
 }

@@ -78,11 +78,6 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	c.BeginLine(pos, iter)
 	x.ev.Op, x.ev.Ctx = int32(pos), uint8(x.n)
 	r.judge.ctx = c
-	if l.Foreign {
-		r.foreign(x.n, pos)
-		c.EndLine(next)
-		return
-	}
 	op := &l.Op
 	r.res.Counts.Operations += max(1, len(op.Slots))
 	if !r.exec.Ready(op) {
@@ -156,14 +151,6 @@ func (x *ctxRun) call(c *machine.Ctx, op *impls.Op) {
 		at = r.note(&x.ev)
 	}
 	r.answered(at, &x.ev)
-}
-
-// foreign notes a line that the contract has no operation for.
-func (r *Runner) foreign(ctx, pos int) {
-	r.res.Counts.Operations++
-	ev := &impls.Event{Op: int32(pos), Ctx: uint8(ctx), Outcome: impls.Unsupported, Cache: -1,
-		Slot: -1, Bad: -1}
-	r.answered(r.note(ev), ev)
 }
 
 // note adds an event to the transcript and returns its place there, -1 when none is

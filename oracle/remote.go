@@ -35,15 +35,8 @@ func (r *Runner) playRemote() {
 
 // A sent is a program as a batch: what each operation of it was in the program.
 type sent struct {
-	batch   impls.Batch
-	places  []int32 // lines, by operation of the batch
-	foreign []left
-}
-
-// A left is a line that a batch cannot say, and how many operations are before it.
-type left struct {
-	line   int
-	before int
+	batch  impls.Batch
+	places []int32 // lines, by operation of the batch
 }
 
 // opens is the outcome of a declared cache as far as the capabilities decide it.
@@ -77,10 +70,6 @@ func (s *sent) flatten(r *Runner, code []node) {
 			}
 			continue
 		}
-		if r.lines[n.line].Foreign {
-			s.foreign = append(s.foreign, left{n.line, len(s.batch.Ops)})
-			continue
-		}
 		op := r.lines[n.line].Op
 		r.pattern = r.pattern.Next()
 		op.Pattern = r.pattern
@@ -98,14 +87,6 @@ func (s *sent) line(op int32) int {
 	return int(s.places[op])
 }
 
-// skip notes the foreign lines before an operation of the batch.
-func (s *sent) skip(r *Runner, op int) {
-	for len(s.foreign) > 0 && s.foreign[0].before <= op {
-		r.foreign(0, s.foreign[0].line)
-		s.foreign = s.foreign[1:]
-	}
-}
-
 // judgeTranscript holds what a remote side wrote down against the model.
 func (r *Runner) judgeTranscript(t *impls.Transcript, s *sent) {
 	r.keep = !r.opt.Discard
@@ -118,7 +99,6 @@ func (r *Runner) judgeTranscript(t *impls.Transcript, s *sent) {
 	sizes, misused := map[impls.Addr]uint64{}, false
 	for i := range t.Events {
 		ev := t.Events[i]
-		s.skip(r, int(ev.Op))
 		told.event(&ev, s.batch.Ops)
 		ev.Op = int32(s.line(ev.Op))
 		r.judge.where = fault.Where{Line: int(ev.Op), CPU: -1}
@@ -142,8 +122,6 @@ func (r *Runner) judgeTranscript(t *impls.Transcript, s *sent) {
 		r.judge.where = fault.Where{Line: s.line(t.Last), CPU: -1}
 		r.judge.fault(deathTitle(t.Death), "%s", t.Death)
 		r.res.Aborted = true
-	} else {
-		s.skip(r, len(s.batch.Ops))
 	}
 	r.judged()
 }

@@ -117,9 +117,9 @@ func verdictOf(v *oracle.Verdict) seen {
 	return s
 }
 
-// TestRemoteForeign: lines that a batch cannot say are in the transcript, in their
-// places.
-func TestRemoteForeign(t *testing.T) {
+// TestRemoteRepeat: a batch has no repeats, and what the subject does not support is in the
+// transcript in its place, too.
+func TestRemoteRepeat(t *testing.T) {
 	r := oracle.NewRunner()
 	t.Cleanup(r.Close)
 	p := compile(t, `allocfuzz 1
