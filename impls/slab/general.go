@@ -53,10 +53,19 @@ func (sys *system) offLimit() uint64 {
 				uint64(sys.management.element(0, word)/8))
 		}
 	}
-	for i := 0; i < len(k.sizes) && sys.m.Native; i++ {
+	return k.limit
+}
+
+// makeGenerals makes the general caches where any cache may need them: threads of a native
+// machine, which make caches and reap them at the same time, find them there.
+func (sys *system) makeGenerals() {
+	if !sys.management.off(generalMost, uint64(sys.m.PageSize)) {
+		return
+	}
+	sys.offLimit()
+	for i := range sys.generals.sizes {
 		sys.general(i)
 	}
-	return k.limit
 }
 
 // keeperFor is what keeps the descriptions of a cache of geometry g. Whatever the limit,

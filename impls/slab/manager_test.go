@@ -28,6 +28,30 @@ func stateOf(s *impls.Snapshot, name string) *impls.CacheState {
 	return nil
 }
 
+// TestGeneralsNative: threads find every general cache made, before any of them needs one,
+// and only where some cache may.
+func TestGeneralsNative(t *testing.T) {
+	for name, want := range map[string]int{"threelists": 0, "offslab": 13} {
+		cfg := machine.DefaultConfig() // 32 to 131072 bytes on pages of 4096
+		cfg.Native, cfg.Pages = true, 64
+		m := machine.New(cfg)
+		in := variant(name).New(m)
+		var s impls.Snapshot
+		in.Snapshot(&s)
+		got := 0
+		for i := range s.Caches {
+			if s.Caches[i].Internal {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %d general caches, want %d", name, got, want)
+		}
+		in.Close()
+		m.Close()
+	}
+}
+
 // TestLimit: with 40 bytes of description and 4 bytes for each number on a 64-bit machine
 // an object of 256 bytes describes 54 objects. On small pages a cache of the 8th part of a
 // page has more objects than the limit, so it describes its slabs on them, and raises the

@@ -32,6 +32,9 @@ func (d design) new(m *machine.Machine) impls.Instance {
 	sys.limbo.Init()
 	sys.clock.Init(chainClock, sys.chain.Guard(), 0)
 	m.SetPageLayer(sys.pages)
+	if m.Native {
+		sys.makeGenerals()
+	}
 	return sys
 }
 
