@@ -74,11 +74,10 @@ func (x *ctxRun) Ready(*machine.Ctx) bool { return x.r.exec.Ready(x.op) }
 // line carries out one line.
 func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	r := x.r
-	l := &r.lines[pos-r.base]
 	c.BeginLine(pos, iter)
 	x.ev.Op, x.ev.Ctx = int32(pos), uint8(x.n)
 	r.judge.ctx = c
-	op := &l.Op
+	op := &r.lines[pos-r.base].Op
 	r.res.Counts.Operations += max(1, len(op.Slots))
 	if !r.exec.Ready(op) {
 		x.op = op

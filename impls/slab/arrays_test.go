@@ -345,6 +345,29 @@ func TestTune(t *testing.T) {
 	}
 }
 
+// TestTunePeak: what the arrays of a cache can have held does not become less when they may
+// hold less: slabs that were made for it are still there.
+func TestTunePeak(t *testing.T) {
+	for _, name := range arrayed {
+		r := newRigOf(t, variant(name), func(c *machine.Config) { c.CPUs = 2 })
+		s := r.cache(bounded(2, 1))
+		r.run(func(c *machine.Ctx) {
+			for _, tt := range []struct{ limit, want int }{{0, 2}, {8, 8}, {3, 8}, {9, 9}} {
+				r.op(c, func() {
+					if err := s.(impls.Tuner).Tune(c, tt.limit, 1); err != nil {
+						t.Error(err)
+					}
+				})
+				if got := r.check().Caches[0].PerCPU; got != tt.want {
+					t.Errorf("%s: at most %d objects for a CPU after a limit of %d, want %d", name,
+						got, tt.limit, tt.want)
+				}
+			}
+		})
+		r.titles()
+	}
+}
+
 // TestDestroyArrays: objects that wait in arrays, also of another CPU, keep no cache, and a
 // live one does.
 func TestDestroyArrays(t *testing.T) {
