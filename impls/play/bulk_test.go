@@ -160,6 +160,28 @@ func TestBulkUnable(t *testing.T) {
 	}
 }
 
+// TestBulkConstructed: zeroed objects of a cache with a constructor are not asked for, and the
+// cache is left again.
+func TestBulkConstructed(t *testing.T) {
+	b, _ := newBulkBench(t, impls.CapBulk|impls.CapCtor)
+	b.e = New(Setup{Instance: b.toy, Caps: toyCaps | impls.CapBulk | impls.CapCtor, Slots: 8,
+		Caches: 3})
+	spec := impls.NewSpec("built", 24)
+	spec.Ctor = true
+	b.e.Open(b.c, 0, &spec)
+	calls := b.toy.calls
+	zero := func(o *impls.Op) { o.Flags = impls.FlagZero }
+	for _, ev := range b.bulk(impls.OpAllocBulk, zero, 0, 1) {
+		b.want("zeroed", ev, impls.Skipped)
+	}
+	if b.toy.calls != calls {
+		t.Error("the allocator was asked")
+	}
+	o := op(impls.OpDestroy)
+	o.Cache = 0
+	b.want("destroy", b.do(o), impls.OK)
+}
+
 // TestBulkReports: a report goes to the event of its object, any other to the first.
 func TestBulkReports(t *testing.T) {
 	b, toy := newBulkBench(t, impls.CapBulk)
