@@ -68,18 +68,30 @@ func (sys *system) makeGenerals() {
 	}
 }
 
-// keeperFor is what keeps the descriptions of a cache of geometry g. Whatever the limit,
-// there is a general cache that they fit: it allows at most twice what fits one of them.
+// keeperFor is what keeps the descriptions of a cache of geometry g: the smallest general
+// cache that they fit and that asks nobody, as there is one for whoever heeds the right limit.
+// Where debug words make the small ones large and what is left over brings a larger one back
+// onto its slabs, that is not simply the smallest. Whatever the limit, there is some general
+// cache that they fit: it allows at most twice what fits one of them.
 func (sys *system) keeperFor(g *geometry) keeper {
 	if !g.offSlab {
 		return ownSlab{}
 	}
+	best := -1
 	for i := range sys.generals.sizes {
-		if sys.generals.sizes[i].spec.Size >= g.described(g.objects) {
+		k := &sys.generals.sizes[i]
+		switch {
+		case k.spec.Size < g.described(g.objects):
+		case !k.g.offSlab:
 			return general{sys.general(i)}
+		case best < 0:
+			best = i
 		}
 	}
-	panic("allocfuzz: a description of slabs that fits no general cache")
+	if best < 0 {
+		panic("allocfuzz: a description of slabs that fits no general cache")
+	}
+	return general{sys.general(best)}
 }
 
 // general is general cache number i. In simulation it is made when it is needed first, as
