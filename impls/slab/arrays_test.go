@@ -284,6 +284,25 @@ func TestOffline(t *testing.T) {
 	r.titles()
 }
 
+// TestOfflinePast: a CPU may go though there are more caches without arrays, which there is
+// nothing to do for, than one operation has points.
+func TestOfflinePast(t *testing.T) {
+	r := newRigOf(t, variant("percpu"), func(c *machine.Config) { c.CPUs = 2 })
+	spec := small(64, 1)
+	spec.Flags = []string{"sanity"}
+	for range machine.StepsMax {
+		r.cache(spec)
+	}
+	r.run(func(c *machine.Ctx) {
+		r.op(c, func() {
+			if err := r.inst.(impls.Hotplugger).Offline(c, 1); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	r.titles()
+}
+
 // TestTune: bounds that do not fit together change nothing, others take every CPU's objects
 // to the slabs; without arrays each free goes there, and what was in them is used again.
 func TestTune(t *testing.T) {

@@ -171,6 +171,7 @@ func (sys *system) Offline(c *machine.Ctx, cpu int) error {
 		return impls.ErrInvalid
 	}
 	for i := 0; ; i++ {
+		c.Progress() // there may be any number of caches without arrays
 		s, more := sys.cacheAt(c, i)
 		if !more {
 			break
