@@ -48,7 +48,8 @@ func (r *Runner) between(c *machine.Ctx, ev *impls.Event) {
 	r.turnedDown(c, ev)
 	r.promised(c, ev)
 	r.promisedPage(c, ev)
-	if ev.Code == impls.OpDrain && ev.Outcome == impls.OK && !ev.Irq && r.p.Sequential() {
+	// Whoever must not wait, in a read section, too, drains its own CPU only.
+	if ev.Code == impls.OpDrain && ev.Outcome == impls.OK && c.MayBlock() && r.p.Sequential() {
 		r.drained(c)
 	}
 	if shrunk && r.p.Sequential() {
