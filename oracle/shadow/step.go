@@ -214,7 +214,7 @@ func (s *Shadow) predict(ev *impls.Event) {
 	case impls.OpAlloc, impls.OpMalloc, impls.OpCalloc, impls.OpMemalign:
 		s.allocates(ev)
 	case impls.OpRealloc:
-		if ev.Addr != ev.Old {
+		if ev.Addr != ev.Old || ev.Old == 0 { // that of nothing may come to nothing
 			s.allocates(ev)
 		}
 		stops := len(s.want) > 0 && s.want[len(s.want)-1].fatal
