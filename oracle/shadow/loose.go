@@ -95,6 +95,16 @@ func (s *Shadow) takesMany() bool {
 // wrong says whether the byte at a is wrong, or may be.
 func (k *cache) wrong(a impls.Addr) bool { return k.hurt[a] != 0 || k.maybe[a] }
 
+// surely says whether some byte from a up to b is wrong and may not be right all the same.
+func (k *cache) surely(a, b impls.Addr) bool {
+	for p := a; p != b && len(k.hurt) > 0; p++ {
+		if k.hurt[p] != 0 && !k.maybe[p] {
+			return true
+		}
+	}
+	return false
+}
+
 // pending is the operation of a context.
 func (s *Shadow) pending(ev *impls.Event) *pending {
 	for int(ev.Ctx) >= len(s.ops) {
@@ -105,7 +115,7 @@ func (s *Shadow) pending(ev *impls.Event) *pending {
 
 func freesProperly(c impls.Code) bool { return c == impls.OpFree || c == impls.OpFreeSized }
 
-// redHurt finds damage in the red zones of a live object that a free of it checks.
+// redHurt finds damage in the red zones of a live object that a free of it must meet.
 func (s *Shadow) redHurt(k *cache, a impls.Addr) (title string, hurt bool) {
 	if k.l.Rules.SLAB() {
 		return s.wordHurt(k, a)
@@ -120,7 +130,7 @@ func (s *Shadow) redHurt(k *cache, a impls.Addr) (title string, hurt bool) {
 		}
 		from, to := r.at(k.l, s.asked(k, a))
 		x, y := span(a, from, to)
-		if _, _, bad := k.hurt.span(x, y); bad {
+		if k.surely(x, y) {
 			return r.title, true
 		}
 	}
@@ -135,8 +145,7 @@ func (s *Shadow) wordHurt(k *cache, a impls.Addr) (title string, hurt bool) {
 	for _, r := range [...]debugcheck.Region{debugcheck.LeftRed, debugcheck.RightRed} {
 		from, to := k.l.At(r)
 		x, y := span(a, from, to)
-		_, _, bad := k.hurt.span(x, y)
-		hurt = hurt || bad
+		hurt = hurt || k.surely(x, y)
 	}
 	if rulesOf(k).stops {
 		return slabEither, hurt
