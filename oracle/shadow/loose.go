@@ -16,7 +16,8 @@ import (
 type pending struct {
 	busy    bool
 	overlap bool // another one was in flight at the same time
-	many    bool // it allocates several objects
+	takes   bool // it allocates
+	many    bool // several objects
 	from    uint64
 	gives   []given // what it gives back
 }
@@ -53,7 +54,7 @@ func (s *Shadow) began(ev *impls.Event) {
 func (s *Shadow) starts(ev *impls.Event) *pending {
 	p := s.pending(ev)
 	s.clock++
-	*p = pending{busy: true, from: s.clock, gives: p.gives[:0]}
+	*p = pending{busy: true, takes: allocates(ev.Code), from: s.clock, gives: p.gives[:0]}
 	for i := range s.ops {
 		if o := &s.ops[i]; o.busy && i != int(ev.Ctx) {
 			o.overlap, p.overlap = true, true
@@ -75,6 +76,16 @@ func (s *Shadow) gives(p *pending, a impls.Addr) {
 func (s *Shadow) inFlight() bool {
 	for i := range s.ops {
 		if s.ops[i].busy {
+			return true
+		}
+	}
+	return false
+}
+
+// takes says whether an allocation is in flight.
+func (s *Shadow) takes() bool {
+	for i := range s.ops {
+		if s.ops[i].busy && s.ops[i].takes {
 			return true
 		}
 	}

@@ -42,7 +42,7 @@ func (s *Shadow) May(op *impls.Op, ev *impls.Event) bool {
 	}
 	h := &harm{region: ev.Region, victim: ev.Old, at: ev.Addr, n: ev.Size, mask: ev.Mask}
 	if s.Alone && !s.Blind && !s.look() || s.takesMany() || !f.mayHarm(s, k, h) ||
-		k.spoils(h) {
+		s.spoils(k, h) {
 		return false
 	}
 	s.misused = true
@@ -166,10 +166,11 @@ func (s *Shadow) touchesLinks(k *cache, h *harm, v *view) bool {
 }
 
 // spoils says whether a harm would change what a constructor made of an object. Where that
-// is made once, and no check looks at it, the next owner would get it as it is then.
-func (k *cache) spoils(h *harm) bool {
+// is made once, and no check looks at it, the next owner would get it as it is then; where it
+// is made by each allocation, the owner of one in flight that has been there already.
+func (s *Shadow) spoils(k *cache, h *harm) bool {
 	l := k.l
-	if !l.Ctor || l.Body || h.n == 0 || l.Rules == debugcheck.Guard {
+	if !l.Ctor || l.Body && !s.takes() || h.n == 0 || l.Rules == debugcheck.Guard {
 		return false
 	}
 	d, ok := k.Slab(h.at)
