@@ -28,10 +28,11 @@ func (s *Shadow) Fresh(op *impls.Op, ev *impls.Event) {
 	if k == nil {
 		return
 	}
-	s.stretches = k.around(s.stretches[:0], ev.Size)
+	asked := k.askedBy(ev)
+	s.stretches = k.around(s.stretches[:0], asked)
 	zero := op.Flags&impls.FlagZero != 0 || op.Code == impls.OpCalloc
 	if k.l.Body && !k.l.Ctor && !zero && op.Code != impls.OpRealloc { // else written over already
-		s.stretches = k.poison(s.stretches, ev.Size)
+		s.stretches = k.poison(s.stretches, asked)
 	}
 	for i := range s.stretches {
 		x := &s.stretches[i]
@@ -42,6 +43,15 @@ func (s *Shadow) Fresh(op *impls.Op, ev *impls.Event) {
 			return
 		}
 	}
+}
+
+// askedBy is the size that an allocation asks k for. A memalign of nothing asks a size class
+// for one byte: what malloc returns for nothing has an alignment of its own.
+func (k *cache) askedBy(ev *impls.Event) uint64 {
+	if ev.Code == impls.OpMemalign && k.l.Kmalloc {
+		return max(ev.Size, 1)
+	}
+	return ev.Size
 }
 
 // around adds the marks of an allocated object: red zones, or red words.

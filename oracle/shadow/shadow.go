@@ -247,7 +247,7 @@ func (s *Shadow) handedOut(ev *impls.Event) {
 	s.activate(k, ev.Addr)
 	s.allocated(k, ev.Addr)
 	s.births++
-	s.objects[ev.Addr] = &object{cache: k, asked: ev.Size, size: ev.Size, born: s.births}
+	s.objects[ev.Addr] = &object{cache: k, asked: k.askedBy(ev), size: ev.Size, born: s.births}
 }
 
 // moved notes a realloc, in place or not.
