@@ -227,19 +227,37 @@ func (s *Shadow) endedBulk(evs []impls.Event, reports []*debugcheck.Report) {
 		}
 		if k := s.reporter(r); k != nil {
 			s.tracked(k, r, blotted(k, r.Object), func(a impls.Addr) bool {
-				return s.settled(&evs[0], a)
+				return s.settled(&evs[0], r, a)
 			})
 		}
 		if s.lost {
 			return
 		}
-		if s.refuses(r) {
+		if s.keeps(r) {
 			s.keepBack(evs, r)
 		}
 	}
 	for i := range evs {
-		s.unsaid(p, &evs[i])
+		if !s.said(reports, evs[i].Addr) {
+			s.unsaid(p, &evs[i])
+		}
 	}
+}
+
+// said says whether one of the reports is about the object at a, or all of its slab: those of
+// a slab that was retired are looked at no more.
+func (s *Shadow) said(reports []*debugcheck.Report, a impls.Addr) bool {
+	for _, r := range reports {
+		if r.Object == a {
+			return true
+		}
+		if k := s.reporter(r); r.Object == 0 && k != nil {
+			if d, ok := k.Slab(a); ok && d.Addr == r.Slab {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // keepBack notes which frees a report refuses: that of its object, or of all objects of its

@@ -183,14 +183,14 @@ func (s *Shadow) ended(ev *impls.Event) {
 		}
 		if k := s.reporter(r); k != nil {
 			s.tracked(k, r, blotted(k, r.Object), func(a impls.Addr) bool {
-				return s.settled(ev, a)
+				return s.settled(ev, r, a)
 			})
 		}
 		if s.lost {
 			return
 		}
 		about := r.Object == 0 || r.Object == ev.Addr || r.Object == ev.Old
-		s.freed = s.freed && !(about && s.refuses(r)) // others are of a slab that goes
+		s.freed = s.freed && !(about && s.keeps(r))
 	}
 	s.unsaid(p, ev)
 }
@@ -206,7 +206,15 @@ func (s *Shadow) unsaid(p *pending, ev *impls.Event) {
 	}
 }
 
-// refuses says whether a report of a free means that the object was not taken back.
+// keeps says whether a report of a free refuses it. Where the slab goes the object was taken
+// back before.
+func (s *Shadow) keeps(r *debugcheck.Report) bool { return s.refuses(r) && !ofGoing(r) }
+
+// ofGoing says whether a report is about a slab without any object in use: one that goes, where
+// it is a free that makes it.
+func ofGoing(r *debugcheck.Report) bool { return r.Stored.Inuse == 0 }
+
+// refuses says whether a report means that its object was not handed out, or not taken back.
 func (s *Shadow) refuses(r *debugcheck.Report) bool {
 	k := s.reporter(r)
 	if k == nil || !k.l.Flags.Has(debugcheck.Sanity) || k.l.Rules.SLAB() {

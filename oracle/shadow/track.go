@@ -216,12 +216,13 @@ func who(set bool, line, cpu int) string {
 	return fmt.Sprintf("operation %d, CPU %d", line, cpu)
 }
 
-// settled says whether the tracks of the object at a were the same all through the
-// operation of several contexts that just ended: it was allocated before, and nobody has
-// begun to give it back, but for that operation when nothing overlaps it.
-func (s *Shadow) settled(ev *impls.Event, a impls.Addr) bool {
-	o, u := s.objects[a], s.users[a]
-	if o == nil || o.kept || u.alloc.to > s.pending(ev).from {
+// settled says whether the tracks of the object at a, which report r shows, were the same all
+// through the operation of several contexts that just ended: it was allocated before, and
+// nobody has begun to give it back, but for that operation when nothing overlaps it, and then
+// r is not from behind that.
+func (s *Shadow) settled(ev *impls.Event, r *debugcheck.Report, a impls.Addr) bool {
+	o, u, own := s.objects[a], s.users[a], s.pending(ev)
+	if o == nil || o.kept || u.alloc.to > own.from || own.gave(a) != nil && ofGoing(r) {
 		return false
 	}
 	for i := range s.ops {
