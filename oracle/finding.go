@@ -177,7 +177,8 @@ func (r *Result) state(l *prog.Line, x *prog.Expect, ev *impls.Event, lacks bool
 	if !r.checks.On(fault.Difference) {
 		return
 	}
-	if lacks && x.Outcome != prog.Unsupported && x.Outcome != prog.Skipped {
+	if lacks && x.Outcome != prog.Unsupported &&
+		(x.Outcome != prog.Skipped || ev.Outcome == impls.Unsupported) {
 		r.Counts.LeftOut++
 		return
 	}

@@ -187,6 +187,10 @@ func checkCounts(l *Line, op *Op, c *cols) *Error {
 		slots = 0
 	}
 	switch {
+	case op.Results == Many && len(l.Results) > MaxBulk:
+		return tooMany(op, "names bound", len(l.Results)).at(c.item(c.results, MaxBulk))
+	case slots == Many && len(l.Slots) > MaxBulk:
+		return tooMany(op, "slot operands", len(l.Slots)).at(c.item(c.slots, MaxBulk))
 	case !fits(len(l.Results), op.Results):
 		return shape(op, "names bound: %d", len(l.Results)).at(c.item(c.results, 0))
 	case (op.Cache == NeedCache || flipCache) && l.Cache == "":
@@ -204,7 +208,13 @@ func checkCounts(l *Line, op *Op, c *cols) *Error {
 	return nil
 }
 
-func fits(n, want int) bool { return n == want || want == Many && n > 0 && n <= MaxBulk }
+func fits(n, want int) bool { return n == want || want == Many && n > 0 }
+
+// tooMany is the error for a bulk line of more than MaxBulk names.
+func tooMany(op *Op, what string, n int) *Error {
+	return fault("%s: %s: %d", op.Name, what, n).want("at most %d", MaxBulk).
+		hint("write several lines")
+}
 
 // shape is the error for a line of the wrong form.
 func shape(op *Op, format string, args ...any) *Error {

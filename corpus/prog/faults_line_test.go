@@ -108,6 +108,12 @@ var faultsLine = []badProgram{
 		objs + "cpu0 allocbulk c\n",
 		"4:6: allocbulk: names bound: 0; expected x,y,… = allocbulk CACHE [fail=n] [failobj=n] " +
 			"[flags=…]"},
+	{"bulk of too many names",
+		objs + "cpu0 " + many(MaxBulk+1, ",") + " = allocbulk c\n",
+		"4:23472: allocbulk: names bound: 4097; expected at most 4096; write several lines"},
+	{"bulk of too many objects",
+		objs + "cpu0 freebulk c " + many(MaxBulk+1, " ") + "\n",
+		"4:23483: freebulk: slot operands: 4097; expected at most 4096; write several lines"},
 	{"one more than 64 bits",
 		objs + "cpu0 flip object of a bits=18446744073709551616\n",
 		"4:28: flip: bits: 18446744073709551616 is too large; expected at most 64 bits"},
@@ -380,4 +386,13 @@ func crowd(machine string, n int) string {
 	}
 	return first + "machine " + machine + "\n" + tasks.String() + "\n" +
 		lines.String()
+}
+
+// many is n different names.
+func many(n int, between string) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("x%d", i)
+	}
+	return strings.Join(names, between)
 }
