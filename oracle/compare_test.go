@@ -161,7 +161,7 @@ func TestExpect(t *testing.T) {
 		{"under its alias", "cpu0 a = malloc 8 => enomem @plaything\n", true, 0, 1},
 		{"unsupported", "cache c size=8\ncpu0 shrink c => ok\n", false, 1, 0},
 		{"unsupported as stated", "cache c size=8\ncpu0 shrink c => unsupported\n", false, 0, 1},
-		{"unsupported where it would be skipped", "cache c size=8\ncpu0 shrink c => skipped\n", false,
+		{"unsupported where skipped is stated", "cache c size=8\ncpu0 shrink c => skipped\n", false,
 			1, 0},
 		{"supported though stated otherwise", "cpu0 a = malloc 8 => unsupported\n", true, 0, 1},
 		{"what hangs on the unsupported", "cpu0 a = memalign 64 8 => ok\ncpu0 verify a => ok\n" +

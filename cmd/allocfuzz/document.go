@@ -109,6 +109,15 @@ type replay struct {
 	Reports  []report  `json:"reports"`         // of the debug checks, in order
 	Skips    []skip    `json:"skips"`           // misuse that was not carried out
 	Walks    [][]point `json:"walks,omitempty"` // with -v: every point of every run
+	// Unmet, with -v and for each run, is the operations that came to anything but ok.
+	Unmet [][]unmet `json:"unmet,omitempty"`
+}
+
+// An unmet is an operation whose outcome was not ok.
+type unmet struct {
+	Operation string `json:"operation"`
+	Line      int    `json:"line"` // in the file
+	Outcome   string `json:"outcome"`
 }
 
 // A report is one of the debug checks, and the operation during which it was made.

@@ -129,13 +129,14 @@ func (a *app) walkFile(ctx context.Context, p *prog.Program, b *batch, f *file) 
 			continue
 		}
 		for _, s := range walks(p, v) {
-			points, err := walk(ctx, b.replayer, walked{c, v, s})
+			w, err := (&walked{c, v, s}).walk(ctx, b.replayer)
 			if err != nil {
 				return err
 			}
-			f.Subjects[i].Walks = append(f.Subjects[i].Walks, points)
+			f.Subjects[i].Walks = append(f.Subjects[i].Walks, w.points)
+			f.Subjects[i].Unmet = append(f.Subjects[i].Unmet, w.unmet)
 			if !a.json {
-				a.printWalk(v, s, points)
+				a.printWalk(v, s, &w)
 			}
 		}
 	}

@@ -35,7 +35,8 @@ func (a *app) replayCommand() *cobra.Command {
 			"that the subject cannot do; repaired are departures, of a schedule made for any\n" +
 			"subject or another, that did not apply. Reports are those of the debug checks of\n" +
 			"caches with debug flags: see them with --reports. With -v the points are in the\n" +
-			"words of a schedule: alloc(a) load cpu_slab.freelist 1.",
+			"words of a schedule: alloc(a) load cpu_slab.freelist 1; behind them are the\n" +
+			"operations of the run that came to anything but ok.",
 		Example: "  allocfuzz replay --subject slub-2008-cmpxchg corpus/regress/*.prog\n" +
 			"  allocfuzz replay --unsound corpus/regress/*.prog\n" +
 			"  allocfuzz replay -v --checks=-step,-structure new.prog\n" +
@@ -55,7 +56,7 @@ func (a *app) replayCommand() *cobra.Command {
 	c.Flags().StringVar(&f.checks, "checks", "", "rules to switch off, as in -step,-structure, or "+
 		"the only ones to apply, as in ownership,contents; rules: "+strings.Join(ruleNames(), ", "))
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false,
-		"print every point of the runs, as schedules name them")
+		"print every point of the runs, as schedules name them, and what was not done")
 	c.Flags().BoolVar(&f.reports, "reports", false,
 		"print every report of the debug checks, as the kernel does")
 	must(c.RegisterFlagCompletionFunc("checks", completeList(checkWords)))

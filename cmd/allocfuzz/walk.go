@@ -33,28 +33,32 @@ type walked struct {
 	sched   *prog.Sched
 }
 
-// walk lists the points of one run, spelled so that they can be copied into a
-// schedule.
-func walk(ctx context.Context, r *engine.Replayer, w walked) ([]point, error) {
-	var got struct {
-		points []point
-		err    error
-	}
-	opt := r.Options
-	if !r.Until(ctx, func(run *oracle.Runner) { got.points, got.err = w.points(run, opt) }) {
-		return nil, ctx.Err()
-	}
-	return got.points, got.err
+// A walk is what -v tells of one run: its points, spelled so that they can be copied into a
+// schedule, and the operations that came to anything but ok.
+type walk struct {
+	points []point
+	unmet  []unmet
 }
 
-func (w *walked) points(run *oracle.Runner, opt oracle.Options) ([]point, error) {
+// walk makes that run.
+func (w *walked) walk(ctx context.Context, r *engine.Replayer) (walk, error) {
+	var got walk
+	var err error
+	opt := r.Options
+	if !r.Until(ctx, func(run *oracle.Runner) { got, err = w.on(run, opt) }) {
+		return walk{}, ctx.Err()
+	}
+	return got, err
+}
+
+func (w *walked) on(run *oracle.Runner, opt oracle.Options) (walk, error) {
 	c := w.program
 	res, err := run.Points(c, w.subject, w.sched, opt)
 	if err == nil {
 		err = res.Err
 	}
 	if err != nil {
-		return nil, err
+		return walk{}, err
 	}
 	index := prog.NewIndex(c.Prog)
 	out := make([]point, 0, len(res.Trace))
@@ -70,7 +74,26 @@ func (w *walked) points(run *oracle.Runner, opt oracle.Options) ([]point, error)
 		}
 		out = append(out, p)
 	}
-	return out, nil
+	return walk{out, w.unmet(res)}, nil
+}
+
+// unmet lists the operations of a run that came to anything but ok, each line of a repeat once.
+func (w *walked) unmet(res *oracle.Result) []unmet {
+	out := []unmet{}
+	met := map[unmet]bool{}
+	for i := range res.Events {
+		ev := &res.Events[i]
+		if ev.Outcome == impls.OK || ev.Op < 0 {
+			continue
+		}
+		n := int(ev.Op)
+		u := unmet{w.program.Named(n), fileLine(w.program, n), ev.Outcome.String()}
+		if !met[u] {
+			met[u] = true
+			out = append(out, u)
+		}
+	}
+	return out
 }
 
 // spell names one execution of a line as an anchor does, in the rounds of the
@@ -96,16 +119,19 @@ func spell(index *prog.Index, l *prog.Line, at *machine.Line, repeats int) strin
 	return l.Ctx.String() + "/" + name
 }
 
-// printWalk prints points in columns.
-func (a *app) printWalk(v *impls.Variant, s *prog.Sched, points []point) {
+// printWalk prints points in columns, and below them what was not done.
+func (a *app) printWalk(v *impls.Variant, s *prog.Sched, w *walk) {
 	how := "in line order"
 	if s != nil {
 		how = fmt.Sprintf("under the schedule of line %d", s.Pos.Line)
 	}
-	fmt.Fprintf(a.out, "\n%s, %s: %d points\n", v.Name, how, len(points))
-	for i := range points {
-		p := &points[i]
+	fmt.Fprintf(a.out, "\n%s, %s: %d points\n", v.Name, how, len(w.points))
+	for i := range w.points {
+		p := &w.points[i]
 		fmt.Fprintf(a.out, "  %6d  cpu%d  %-10s  %s %s %s %d\n", i+1, p.CPU, p.Task, p.Line, p.Kind,
 			p.Field, p.N)
+	}
+	for _, u := range w.unmet {
+		fmt.Fprintf(a.out, "  %s: %s\n", u.Outcome, u.Operation)
 	}
 }
