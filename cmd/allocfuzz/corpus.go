@@ -11,18 +11,18 @@ import (
 )
 
 // corpus replays the committed programs: each on the subjects of the run, and,
-// when nobody named subjects, on those for which it has a schedule. A bug that a
-// program expects is known.
+// when nobody named subjects, on those for which it has a schedule. A bug that one of them
+// expects of a subject is known in all.
 func (s *session) corpus(ctx context.Context) {
 	r := engine.NewReplayer(oracle.Options{})
 	defer r.Close()
-	files := 0
+	files, expected := 0, engine.Expected()
 	for file := range corpus.All() {
 		if ctx.Err() != nil {
 			return
 		}
 		files++
-		if err := s.committed(ctx, r, file); err != nil && ctx.Err() == nil {
+		if err := s.committed(ctx, r, file, expected); err != nil && ctx.Err() == nil {
 			s.app.fail(err)
 		}
 	}
@@ -30,7 +30,8 @@ func (s *session) corpus(ctx context.Context) {
 }
 
 // committed replays one committed program.
-func (s *session) committed(ctx context.Context, r *engine.Replayer, file corpus.File) error {
+func (s *session) committed(ctx context.Context, r *engine.Replayer, file corpus.File,
+	expected engine.Expectations) error {
 	p, err := file.Program()
 	if err != nil {
 		return err
@@ -44,7 +45,7 @@ func (s *session) committed(ctx context.Context, r *engine.Replayer, file corpus
 		return err
 	}
 	for i := range list {
-		if err := s.replayed(&list[i]); err != nil {
+		if err := s.replayed(&list[i], expected); err != nil {
 			return err
 		}
 	}
@@ -53,7 +54,7 @@ func (s *session) committed(ctx context.Context, r *engine.Replayer, file corpus
 
 // replayed takes in what one program showed on one subject, and saves what is not
 // known.
-func (s *session) replayed(r *engine.Replay) error {
+func (s *session) replayed(r *engine.Replay, expected engine.Expectations) error {
 	v := r.Verdict.Subject
 	if _, ok := s.tally[v.Name]; ok {
 		s.tally.Add(v.Name, r.Counts())
@@ -62,6 +63,7 @@ func (s *session) replayed(r *engine.Replay) error {
 		return r.Err
 	}
 	for _, f := range r.Findings {
+		expected.Mark(&f)
 		if !f.Known {
 			s.app.found()
 		}

@@ -17,6 +17,7 @@ import (
 	"allocfuzz/fuzz"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
+	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
 	"allocfuzz/oracle"
 )
@@ -458,6 +459,30 @@ func TestPaired(t *testing.T) {
 		both := strings.Contains(got[0].Command, first.Name+","+second.Name)
 		if both != (tt.title == "pair differs") {
 			t.Errorf("%s: command %q", tt.title, got[0].Command)
+		}
+	}
+}
+
+// TestExpected: what a committed program expects of a subject is known wherever it is met, be
+// it another title of the run, and of that subject only.
+func TestExpected(t *testing.T) {
+	twice, lost := string(fault.TwiceOut), string(fault.FreeLost)
+	for _, tt := range []struct {
+		f    Finding
+		want bool
+	}{
+		{Finding{Subject: "slub-2008-cmpxchg", Title: twice}, true},
+		{Finding{Subject: "slub-2008-cmpxchg", Title: "odd", Also: []string{twice}}, true},
+		{Finding{Subject: "slub-2008-cmpxchg", Title: "odd"}, false},
+		{Finding{Subject: "slub-2008-seq-slowpath", Title: lost}, true},
+		{Finding{Subject: "slub-2008-seq", Title: twice}, false},
+		{Finding{Subject: "slub-2008-seq", Title: Missing, Known: true}, true},
+		{Finding{Subject: "slub-2008-cmpxchg", Title: Missing}, false},
+	} {
+		f := tt.f
+		Expected().Mark(&f)
+		if f.Known != tt.want {
+			t.Errorf("%+v: known %v, want %v", tt.f, f.Known, tt.want)
 		}
 	}
 }

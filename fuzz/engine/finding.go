@@ -91,9 +91,13 @@ func (f *Finding) set(key, value string) {
 // An expectation is a title that a committed program expects of a subject.
 type expectation struct{ subject, title string }
 
-// expectations are those of the whole corpus: what fuzzing meets again is known.
-func expectations() map[expectation]bool {
-	out := map[expectation]bool{}
+// Expectations are the bugs that committed programs expect.
+type Expectations map[expectation]bool
+
+// Expected returns those of the whole corpus: what is met again, by fuzzing or in another
+// program, is known.
+func Expected() Expectations {
+	out := Expectations{}
 	for f := range corpus.All() {
 		p, err := f.Program()
 		if err != nil {
@@ -106,6 +110,15 @@ func expectations() map[expectation]bool {
 		}
 	}
 	return out
+}
+
+// Mark says of a finding that it is known when its title, or another one of its run, is
+// expected of its subject.
+func (x Expectations) Mark(f *Finding) {
+	f.Known = f.Known || x[expectation{f.Subject, f.Title}]
+	for _, t := range f.Also {
+		f.Known = f.Known || x[expectation{f.Subject, t}]
+	}
 }
 
 // gather lists the findings of a folder that are not in before, the smallest

@@ -95,14 +95,11 @@ func (j *Job) Run(ctx context.Context) *Result {
 	if err != nil {
 		res.Faults = append(res.Faults, fmt.Errorf("read the findings: %w", err))
 	}
-	expected := expectations()
+	expected := Expected()
 	for i := range found {
 		f := &found[i]
 		f.Target = j.met[f.Identity]
-		f.Known = expected[expectation{f.Subject, f.Title}]
-		for _, t := range f.Also {
-			f.Known = f.Known || expected[expectation{f.Subject, t}]
-		}
+		expected.Mark(f)
 	}
 	res.Findings = append(found, res.Findings...)
 	return res
