@@ -183,7 +183,7 @@ func (s *Shadow) repaired() {
 		if w.cache.l.Rules.SLAB() || !s.there(w) {
 			continue
 		}
-		if w.title == freePointer {
+		if w.title == freePointer && w.object != 0 { // else of the slab, see mends
 			s.unlinked(w)
 		}
 		for a := w.from; a != w.to; a++ {

@@ -63,10 +63,11 @@ func (s *Shadow) hurt(k *cache, h *harm) {
 	open := !s.Alone && s.inFlight()
 	for i := range h.n {
 		if m := h.bits(i); m != 0 {
-			k.hurt.flip(h.at+i, m)
-			if open {
+			// With several contexts the slab may have gone since the last damage, and be made anew.
+			if open || !s.Alone && k.hurt[h.at+i] != 0 {
 				k.maybe[h.at+i] = true
 			}
+			k.hurt.flip(h.at+i, m)
 		}
 	}
 	switch h.region {
