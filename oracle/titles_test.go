@@ -420,6 +420,21 @@ func TestNativeChecks(t *testing.T) {
 	}
 }
 
+// TestDestroyMerged: where caches are merged one task is asked for the right answer of
+// destroy, too. A stream does not know whether there is one task only.
+func TestDestroyMerged(t *testing.T) {
+	r := oracle.NewRunner()
+	t.Cleanup(r.Close)
+	p := compile(t, "allocfuzz 1\nmachine merge=on\ncache c size=64\ncpu0 a = alloc c\n"+
+		"cpu0 destroy c\n")
+	for _, bug := range []toyBug{{}, {never: true}} {
+		got := titles(r.Run(p, toySubject(bug), oracle.Options{}))
+		if slices.Contains(got, fault.OutcomesDiffer) != bug.never {
+			t.Errorf("never busy: %v, found %q", bug.never, got)
+		}
+	}
+}
+
 // TestTitlesComplete: the table above has every title that checks 1 to 5 can raise; what is
 // left out is named with the reason, or with the test that has it.
 func TestTitlesComplete(t *testing.T) {
