@@ -60,27 +60,49 @@ func (b *Boot) For(name string, own debugcheck.Flags) (f debugcheck.Flags, small
 }
 
 // creationWords are the flags of a cache that are no debug options and are accepted.
-var creationWords = []string{"nomerge", panicWord, "rcu", "reclaim"}
+var creationWords = []string{lineWord, "nomerge", panicWord, "rcu", "reclaim"}
 
 // Flags are the debug options of the cache that spec asks for, and Small as of For.
-// ErrUnsupported: the flag hwalign. ErrInvalid: a flag that is none, and a constructor
-// for a size class of kmalloc.
+// ErrInvalid: a flag that is none, and a constructor for a size class of kmalloc.
 func (b *Boot) Flags(spec *CacheSpec) (f debugcheck.Flags, small bool, err error) {
 	if spec.Ctor && spec.Kmalloc {
 		return 0, false, ErrInvalid // whoever allocates by size knows no constructor
 	}
 	for _, word := range spec.Flags {
 		option, ok := debugcheck.ParseWord(word)
-		switch {
-		case word == "hwalign":
-			return 0, false, ErrUnsupported
-		case !ok && !slices.Contains(creationWords, word):
+		if !ok && !slices.Contains(creationWords, word) {
 			return 0, false, ErrInvalid
 		}
 		f |= option
 	}
 	f, small = b.For(spec.Name, f)
 	return f, small, nil
+}
+
+// The flag of a cache whose objects begin at cache lines.
+const lineWord = "hwalign"
+
+// LinesPerPage is how many cache lines there are in a page, whatever its size.
+const LinesPerPage = 64
+
+// CacheLine is the alignment of an object that begins at a cache line, or, where several
+// fit in one, at the smallest even share of it that holds the object. size is above 0.
+func CacheLine(size, page uint64) uint64 {
+	line := max(page/LinesPerPage, 1)
+	for size <= line/2 {
+		line /= 2
+	}
+	return line
+}
+
+// Alignment is what the address of an object is asked to be a multiple of on a machine with
+// such pages, 0 for the word: align, and a cache line with the flag hwalign (SLUB's
+// calculate_alignment). SLAB drops the cache line where there are red zones.
+func (s *CacheSpec) Alignment(page uint64) uint64 {
+	if s.Size == 0 || !slices.Contains(s.Flags, lineWord) {
+		return s.Align
+	}
+	return max(s.Align, CacheLine(s.Size, page))
 }
 
 // The flag of a cache that the kernel cannot do without.

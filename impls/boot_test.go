@@ -55,7 +55,7 @@ func TestBootFlags(t *testing.T) {
 		{"-", "", debugcheck.Default, "-", false, nil},
 		{"FO", "poison", debugcheck.Default, "FP", true, nil},
 		{"Z,abc;F", "user", 0, "ZU", false, nil},
-		{"", "poison hwalign", 0, "-", false, impls.ErrUnsupported},
+		{"", "poison hwalign", 0, "P", false, nil},
 		{"F", "nothing", 0, "-", false, impls.ErrInvalid},
 	} {
 		b := boot(tt.debug, "", debugcheck.SLUB61)

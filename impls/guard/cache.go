@@ -76,8 +76,11 @@ func (g *Allocator) CacheOf(a impls.Addr) impls.Cache {
 // caches makes caches out of a guarded allocator.
 type caches struct{ g *Allocator }
 
+// usualPage is the page whose cache lines hwalign is about: the allocator behind has none.
+const usualPage = 4096
+
 // NewCache makes a cache: ErrInvalid for a size or an alignment that cannot be met and
-// for a flag that is none, ErrUnsupported for hwalign. Its words
+// for a flag that is none. Its words
 // for debug options take the place of Options.Flags. The letter O of the boot parameter
 // is ignored: blocks are not made of pages.
 func (x caches) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
@@ -87,7 +90,7 @@ func (x caches) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, err
 	}
 	s := debugcheck.Spec{Name: spec.Name, Size: spec.Size, Flags: flags, RCU: spec.RCU(),
 		Ctor: spec.Ctor}
-	k, err := x.g.newCache(s, max(spec.Align, commonAlign))
+	k, err := x.g.newCache(s, max(spec.Alignment(usualPage), commonAlign))
 	if err != nil {
 		return nil, spec.TurnDown(c, impls.ErrInvalid)
 	}

@@ -89,8 +89,6 @@ func TestCacheRefusals(t *testing.T) {
 	}{
 		{func(s *impls.CacheSpec) { s.Ctor, s.Kmalloc = true, true }, impls.ErrInvalid},
 		{func(s *impls.CacheSpec) { s.Flags = []string{"poison", "red"} }, impls.ErrInvalid},
-		{func(s *impls.CacheSpec) { s.Flags = []string{"poison", "hwalign"} },
-			impls.ErrUnsupported},
 		{func(s *impls.CacheSpec) { s.Size = 0 }, impls.ErrInvalid},
 		{func(s *impls.CacheSpec) { s.Size = 1<<64 - 1 }, impls.ErrInvalid},
 		{func(s *impls.CacheSpec) { s.Align = 24 }, impls.ErrInvalid},

@@ -1,6 +1,10 @@
 package kmalloc
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"allocfuzz/impls"
+)
 
 // A class is a size that kmalloc keeps a cache of.
 type class struct {
@@ -47,7 +51,7 @@ var General24 = table(Table{
 	classes: powers("size-", 32, 131072),
 	least:   only4K,
 	most:    func(uint64) uint64 { return 131072 },
-	align:   cacheLine,
+	align:   impls.CacheLine,
 })
 
 // General26 is the table of SLAB from 2.6 on. Most of what kernels ask for by size is
@@ -58,7 +62,7 @@ var General26 = table(Table{
 	classes: twixt("size-", powers("size-", 32, 131072)),
 	least:   only4K,
 	most:    func(uint64) uint64 { return 131072 },
-	align:   cacheLine,
+	align:   impls.CacheLine,
 })
 
 // Page2008 is the table of SLUB in 2008. Classes go down to 8 bytes, since nothing lies
@@ -110,19 +114,6 @@ func only4K(page uint64) uint64 {
 		return 32
 	}
 	return 64
-}
-
-// linesPerPage gives a machine's cache line in terms of its page.
-const linesPerPage = 64
-
-// cacheLine is the alignment of an object that begins at a cache line, or, where several
-// fit in one, at the smallest even share of it that holds the object.
-func cacheLine(size, page uint64) uint64 {
-	line := max(page/linesPerPage, 1)
-	for size <= line/2 {
-		line /= 2
-	}
-	return line
 }
 
 // powers are the classes of the powers of two from least to most.

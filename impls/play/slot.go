@@ -271,10 +271,20 @@ func (e *Exec) bindCache(c *machine.Ctx, i int32, made impls.Cache, spec *impls.
 		k.nth++
 		k.state, k.cache, k.lacks = Void, made, false
 		if made != nil {
-			k.state, k.size, k.align, k.ctor = Live, spec.Size, spec.Align, spec.Ctor
+			k.state, k.size, k.ctor = Live, spec.Size, spec.Ctor
+			k.align = e.asked(made, spec)
 			k.stable = spec.RCU()
 		}
 	}
 	e.unlock(c, &k.word)
 	return ok
+}
+
+// asked is the alignment that a spec asks of the objects of the cache that was made. Where
+// it is debugged the alignment of cache lines is no promise.
+func (e *Exec) asked(made impls.Cache, spec *impls.CacheSpec) uint64 {
+	if _, layout := debugged(made); layout != nil {
+		return spec.Align
+	}
+	return spec.Alignment(e.pageSize)
 }

@@ -11,10 +11,9 @@ import (
 
 // The search for the order of a cache's slabs, as in 2.4.
 const (
-	orderEnough  = 1 // from this order on waste is accepted
-	wasteShare   = 8 // up to the 8th part of a slab may be wasted
-	managerWords = 5 // room of the slab's own description, in words
-	linesPerPage = 64
+	orderEnough  = 1         // from this order on waste is accepted
+	wasteShare   = 8         // up to the 8th part of a slab may be wasted
+	managerWords = 5         // room of the slab's own description, in words
 	narrowMost   = 1<<16 - 2 // objects that 16 bits can number beside the end
 	objectsMost  = 1<<32 - 2 // objects that 32 bits can
 )
@@ -70,6 +69,9 @@ func (sys *system) layout(spec *impls.CacheSpec) (geometry, *debugcheck.Layout, 
 		return g, nil, impls.ErrInvalid
 	}
 	g.align = max(g.align, g.wordBytes)
+	if !flags.Has(debugcheck.RedZone) {
+		g.align = max(g.align, spec.Alignment(uint64(m.PageSize)))
+	}
 	g.stride = alignUp(g.size, g.align)
 	around, err := g.around(debugcheck.Spec{Name: spec.Name, Flags: flags, Ctor: spec.Ctor,
 		RCU: spec.RCU(), Rules: sys.boot.Rules}, uint64(m.PageSize), small)
@@ -77,7 +79,7 @@ func (sys *system) layout(spec *impls.CacheSpec) (geometry, *debugcheck.Layout, 
 		return g, nil, impls.ErrInvalid
 	}
 	left := uint64(m.PageSize)<<g.order - (g.first - g.pad) - g.objects*g.stride
-	g.colourOff = max(g.align, uint64(m.PageSize)/linesPerPage)
+	g.colourOff = max(g.align, uint64(m.PageSize)/impls.LinesPerPage)
 	g.colours = left / g.colourOff
 	return g, around, nil
 }

@@ -35,8 +35,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"constructor", func(s *impls.CacheSpec) { s.Ctor = true }, nil},
 		{"constructor of a size class", func(s *impls.CacheSpec) { s.Ctor, s.Kmalloc = true, true },
 			impls.ErrInvalid},
-		{"cache lines", func(s *impls.CacheSpec) { s.Flags = []string{"hwalign"} },
-			impls.ErrUnsupported},
+		{"cache lines", func(s *impls.CacheSpec) { s.Flags = []string{"hwalign"} }, nil},
 		{"ignored keys", func(s *impls.CacheSpec) {
 			s.MinPartial, s.CPUPartial, s.Limit, s.Batch = 0, 2, 3, 1
 		}, nil},

@@ -91,8 +91,7 @@ func (sys *system) Close() {}
 // NewCache is kmem_cache_create. ErrInvalid: a size of 0 or larger than the
 // largest block of pages, an alignment that is no power of two or above a page,
 // a number of objects that no slab of the order holds, a word that is no flag.
-// ErrUnsupported: the flag hwalign. It asks for no page, so none can be refused. c is nil
-// when nothing runs yet.
+// It asks for no page, so none can be refused. c is nil when nothing runs yet.
 func (sys *system) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
 	g, around, err := sys.layout(&spec)
 	if err != nil {

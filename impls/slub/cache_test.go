@@ -129,15 +129,13 @@ func TestLayout(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		one(t, name, machineOf(1, 16), func(c *machine.Ctx, in impls.Instance) {
-			ctor, lines, word := impls.NewSpec("c", 64), impls.NewSpec("c", 64),
-				impls.NewSpec("c", 64)
-			ctor.Ctor, ctor.Kmalloc, lines.Flags = true, true, []string{"poison", "hwalign"}
+			ctor, word := impls.NewSpec("c", 64), impls.NewSpec("c", 64)
+			ctor.Ctor, ctor.Kmalloc = true, true
 			word.Flags = []string{"purple"}
 			for _, tt := range []struct {
 				spec impls.CacheSpec
 				want error
-			}{{ctor, impls.ErrInvalid}, {lines, impls.ErrUnsupported},
-				{word, impls.ErrInvalid}} {
+			}{{ctor, impls.ErrInvalid}, {word, impls.ErrInvalid}} {
 				if _, err := in.Objects().NewCache(c, tt.spec); err != tt.want {
 					t.Errorf("%+v: %v", tt.spec, err)
 				}

@@ -79,7 +79,8 @@ func (h *heap) describe(spec *impls.CacheSpec, d *debugcheck.Spec) error {
 	if err != nil {
 		return err
 	}
-	d.Name, d.Size, d.Align, d.Kmalloc = spec.Name, spec.Size, spec.Align, spec.Kmalloc
+	d.Name, d.Size, d.Kmalloc = spec.Name, spec.Size, spec.Kmalloc
+	d.Align = spec.Alignment(uint64(h.m.PageSize))
 	d.First, d.Word, d.End = !h.middle, uint64(h.m.WordBytes()), endMark
 	d.Flags, d.Ctor, d.RCU, d.Rules = flags, spec.Ctor, spec.RCU(), h.boot.Rules
 	if small {
@@ -88,9 +89,8 @@ func (h *heap) describe(spec *impls.CacheSpec, d *debugcheck.Spec) error {
 	return nil
 }
 
-// NewCache makes a cache. It fails with impls.ErrInvalid when spec cannot be met and
-// impls.ErrUnsupported when it asks for the alignment of cache lines. It makes no page
-// request. c may be nil where nothing runs yet.
+// NewCache makes a cache. It fails with impls.ErrInvalid when spec cannot be met. It makes
+// no page request. c may be nil where nothing runs yet.
 func (h *heap) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, error) {
 	var g debugcheck.Layout
 	if err := h.describe(&spec, &g.Spec); err != nil {
