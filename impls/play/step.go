@@ -440,6 +440,7 @@ func (e *Exec) endRealloc(c *machine.Ctx, s *Step) {
 		if op.Result != op.Slot {
 			e.bindVoid(c, op.Result)
 		}
+		s.held.zeroed = false // its size was asked about, as usable does
 		e.restore(c, op.Slot, &s.held)
 		return
 	}
