@@ -14,12 +14,15 @@ import (
 // envHang makes TestHang run an allocator that never returns.
 const envHang = "ALLOCFUZZ_TEST_HANG"
 
-// stuck is an allocator whose second allocation never returns.
+// stuck is an allocator whose second allocation never returns. It loops where the runtime
+// can stop it, also when each access to memory is instrumented.
 type stuck struct{ n int }
 
 func (s *stuck) Malloc(n int) []byte {
-	for s.n++; s.n > 1; {
-		continue
+	if s.n++; s.n > 1 {
+		for {
+			continue
+		}
 	}
 	return make([]byte, n)
 }
