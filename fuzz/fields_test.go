@@ -9,14 +9,11 @@ import (
 	"allocfuzz/impls/machine"
 )
 
-// threadsOnly are fields that are touched on native machines alone.
-var threadsOnly = map[string]bool{"slub.registry": true, "guard.lock": true, "slab.limbo": true}
-
 // TestFields: an input can spell every point of every subject. A field that is
 // missing from the table costs its schedules their place in the corpus of bytes.
 func TestFields(t *testing.T) {
 	for _, f := range machine.Fields() {
-		if f.Class != machine.ClassGuarded && !threadsOnly[f.Name()] && !input.HasField(f.Name()) {
+		if f.Class != machine.ClassGuarded && !input.HasField(f.Name()) {
 			t.Errorf("%s is not in the table of fields: append it", f.Name())
 		}
 	}

@@ -90,6 +90,9 @@ const (
 	FlagAtomic                        // must not sleep
 )
 
+// Waits says whether an allocation of the context may sleep for pages.
+func (f AllocFlags) Waits(c *machine.Ctx) bool { return f&FlagAtomic == 0 && c.MayBlock() }
+
 // A CacheSpec says what a cache's objects are like. Fields that are -1 were not
 // given and are the allocator's to choose.
 type CacheSpec struct {

@@ -2,37 +2,20 @@ package impls
 
 import "allocfuzz/impls/machine"
 
-var limboLock = machine.Atomic("slab", "limbo")
-
 // A Limbo holds the pages of slabs that are no more, of caches whose objects may be read
 // after they were freed (CacheSpec.RCU), until the read sections that were open when the slab
-// ended have ended. They are no slab's and not free. Use Init before the first Free.
+// ended have ended. They are no slab's and not free. The zero Limbo is empty.
 type Limbo struct {
-	mutex  machine.SpinLock // natively; it is taken last
-	blocks []Block          // in the order in which they came
-}
-
-// Init makes an empty Limbo.
-func (l *Limbo) Init() { l.mutex.Init(limboLock, 0) }
-
-func (l *Limbo) lock(c *machine.Ctx) {
-	if c.Native() {
-		l.mutex.Lock(c)
-	}
-}
-
-func (l *Limbo) unlock(c *machine.Ctx) {
-	if c.Native() {
-		l.mutex.Unlock(c)
-	}
+	lock   machine.ThreadLock
+	blocks []Block // in the order in which they came
 }
 
 // Free gives the block of p back when no reader can see it any more: at once, where none
 // reads.
 func (l *Limbo) Free(c *machine.Ctx, p *machine.Page) {
-	l.lock(c)
+	l.lock.Lock(c)
 	l.blocks = append(l.blocks, Block{Page: p.PFN(), Order: p.Order()})
-	l.unlock(c)
+	l.lock.Unlock(c)
 	c.CallRCU(func(c *machine.Ctx) {
 		l.forget(c, p.PFN())
 		c.FreePages(p)
@@ -41,8 +24,8 @@ func (l *Limbo) Free(c *machine.Ctx, p *machine.Page) {
 
 // forget takes the block that begins at a page out.
 func (l *Limbo) forget(c *machine.Ctx, page int) {
-	l.lock(c)
-	defer l.unlock(c)
+	l.lock.Lock(c)
+	defer l.lock.Unlock(c)
 	for i := range l.blocks {
 		if l.blocks[i].Page == page {
 			l.blocks = append(l.blocks[:i], l.blocks[i+1:]...)

@@ -52,7 +52,7 @@ type Allocator struct {
 	same  *cache
 	any   *cache // stands for memory by size of whatever size
 
-	lock  machine.SpinLock // natively; guards what follows and every object
+	lock  machine.ThreadLock // guards what follows and every object
 	table map[impls.Addr]*object
 	live  list // in the order of their allocation
 	kept  list // in quarantine, in the order of their frees
@@ -104,7 +104,6 @@ func newAllocator(inner impls.Allocator, mem impls.Viewer, opt Options,
 		panic("allocfuzz: guard: " + err.Error())
 	}
 	g.any = k
-	g.lock.Init(guardLock, 0)
 	g.check.Mem, g.check.Out = &g.slot, g.report
 	return g
 }

@@ -6,9 +6,6 @@ import (
 	"allocfuzz/impls/machine"
 )
 
-// guardLock is the lock of a guard, on native machines only.
-var guardLock = machine.Atomic("guard", "lock")
-
 // An object is one block of the allocator behind that the guard has.
 type object struct {
 	addr  impls.Addr // of the object itself
@@ -55,18 +52,14 @@ func (l *list) remove(o *object) {
 // enter keeps other threads out; simulated, nothing else runs before the next call of
 // the allocator behind.
 func (g *Allocator) enter(c *machine.Ctx) {
-	if c.Native() {
-		g.lock.Lock(c)
-	}
+	g.lock.Lock(c)
 	g.c = c
 }
 
 // leave ends enter.
 func (g *Allocator) leave(c *machine.Ctx) {
 	g.c = nil
-	if c.Native() {
-		g.lock.Unlock(c)
-	}
+	g.lock.Unlock(c)
 }
 
 // record makes the record of a new object of k.

@@ -115,7 +115,7 @@ func (k *Kmalloc) fromClass(c *machine.Ctx, i int, size uint64, f impls.AllocFla
 func (k *Kmalloc) large(c *machine.Ctx, size uint64, f impls.AllocFlags) impls.Addr {
 	pages := (size-1)/uint64(k.m.PageSize) + 1
 	order := min(bits.Len64(pages-1), page.MaxOrder+1)
-	p := c.AllocPages(order, f&impls.FlagAtomic == 0 && c.MayBlock())
+	p := c.AllocPages(order, f.Waits(c))
 	if p == nil {
 		return 0
 	}

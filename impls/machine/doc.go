@@ -113,7 +113,8 @@
 // and the same accessors are plain or atomic operations after one nil check. Locks are
 // real, a local exchange is a compare and a store, calls are made by the CPU's owner
 // between its operations or by the caller when it has none, interrupts do not exist
-// and nothing is checked. It is for measuring and for stress with the race detector.
+// and nothing is checked. A [ThreadLock] is for the notes that a subject keeps beside what is
+// tested. It is for measuring and for stress with the race detector.
 //
 // # Where the rules come from
 //

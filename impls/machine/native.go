@@ -42,6 +42,26 @@ func (l *nativeLock) lock()         { l.mu.Lock() }
 func (l *nativeLock) tryLock() bool { return l.mu.TryLock() }
 func (l *nativeLock) unlock()       { l.mu.Unlock() }
 
+// A ThreadLock keeps the threads of a native machine apart around state that is no part of
+// what is tested. It has no rank and is taken last. Simulated, one context runs at a time and
+// it does nothing; nor does it without a context, when nothing runs yet. The zero ThreadLock
+// is free.
+type ThreadLock struct{ native nativeLock }
+
+// Lock takes l.
+func (l *ThreadLock) Lock(c *Ctx) {
+	if c != nil && c.sim == nil {
+		l.native.lock()
+	}
+}
+
+// Unlock releases l.
+func (l *ThreadLock) Unlock(c *Ctx) {
+	if c != nil && c.sim == nil {
+		l.native.unlock()
+	}
+}
+
 // nativeCPU is one CPU's mailbox of calls. owned is true while a goroutine has
 // the CPU, which makes the calls; when nobody has it the caller borrows it.
 type nativeCPU struct {

@@ -20,7 +20,7 @@ func NewActor(m *machine.Machine) *Actor { return &Actor{m: m} }
 // AllocPages takes a block of 1<<order pages and writes over its descriptors; 0
 // when there is none. It sleeps where c may, unless f forbids it.
 func (a *Actor) AllocPages(c *machine.Ctx, order int, f impls.AllocFlags) impls.Addr {
-	p := c.AllocPages(order, f&impls.FlagAtomic == 0 && c.MayBlock())
+	p := c.AllocPages(order, f.Waits(c))
 	if p == nil {
 		return 0
 	}

@@ -26,6 +26,7 @@ type cpuArray struct {
 	batch machine.GuardedWord // objects that move to or from the slabs at once
 	// entry are its places, oldest object first. Those that were never used are not there.
 	entry []machine.GuardedWord
+	peak  uint64 // ghost state: the highest limit so far
 }
 
 func (a *cpuArray) init(cpu *machine.CPU, limit, batch uint64) {
@@ -33,6 +34,7 @@ func (a *cpuArray) init(cpu *machine.CPU, limit, batch uint64) {
 	a.avail.Init(arrayAvail, a.off, 0)
 	a.limit.Init(arrayLimit, a.off, limit)
 	a.batch.Init(arrayBatch, a.off, batch)
+	a.peak = limit
 }
 
 // at is place i. Behind the last place there is no memory to speak of: the run ends.
@@ -93,7 +95,6 @@ func (a *cpuArray) drop(c *machine.Ctx, n uint64) {
 type perCPU struct {
 	of    []cpuArray // by CPU
 	spill spill
-	peak  uint64 // ghost state: the highest limit so far
 }
 
 // newPerCPU makes the arrays of a cache; a limit or a batch that is not given is that of
@@ -107,7 +108,7 @@ func newPerCPU(s *Cache, spec *impls.CacheSpec, spill spill) *perCPU {
 	if spec.Batch > 0 {
 		batch = min(uint64(spec.Batch), limit)
 	}
-	k := &perCPU{of: make([]cpuArray, s.sys.m.CPUs), spill: spill, peak: limit}
+	k := &perCPU{of: make([]cpuArray, s.sys.m.CPUs), spill: spill}
 	for i := range k.of {
 		k.of[i].init(s.sys.m.CPU(i), limit, batch)
 	}
@@ -184,7 +185,6 @@ func (k *perCPU) own(c *machine.Ctx, s *Cache) { s.giveAll(c, k.cpu(c).take(c)) 
 
 func (k *perCPU) tune(c *machine.Ctx, s *Cache, limit, batch uint64) {
 	old := make([][]impls.Addr, len(k.of))
-	k.peak = max(k.peak, limit)
 	for cpu := range k.of {
 		c.Progress()
 		c.CallOn(cpu, func(c *machine.Ctx) {
@@ -192,6 +192,7 @@ func (k *perCPU) tune(c *machine.Ctx, s *Cache, limit, batch uint64) {
 			old[cpu] = a.take(c)
 			a.limit.Store(c, limit)
 			a.batch.Store(c, batch)
+			a.peak = max(a.peak, limit)
 		})
 	}
 	for _, objs := range old {
@@ -201,7 +202,13 @@ func (k *perCPU) tune(c *machine.Ctx, s *Cache, limit, batch uint64) {
 	}
 }
 
-func (k *perCPU) most() int { return int(k.peak) }
+func (k *perCPU) most() int {
+	most := uint64(0)
+	for i := range k.of {
+		most = max(most, k.of[i].peak)
+	}
+	return int(most)
+}
 
 func (k *perCPU) snapshot(cache int, s *impls.Snapshot) {
 	for cpu := range k.of {
@@ -236,11 +243,11 @@ func (s *Cache) giveAll(c *machine.Ctx, objs []impls.Addr) {
 	}
 }
 
-// showArrays adds the arrays of the cache with that number, and to each slab its objects
-// that are in one: by CPU, and in each the one that is handed out first first.
-func (s *Cache) showArrays(cache int, snap *impls.Snapshot) {
+// showArrays adds the arrays of the cache, and to each slab its objects that are in one: by
+// CPU, and in each the one that is handed out first first.
+func (s *Cache) showArrays(snap *impls.Snapshot) {
 	from := len(snap.Arrays)
-	s.arrays.snapshot(cache, snap)
+	s.arrays.snapshot(s.number, snap)
 	for i := range snap.Arrays[from:] {
 		for _, obj := range slices.Backward(snap.Arrays[from+i].Objects) {
 			p := s.sys.m.PageOf(obj)

@@ -33,8 +33,9 @@ type Cache struct {
 	keeper     keeper    // of what describes its slabs
 	debug      *debugger // nil without debug flags
 
-	// For walking from outside: the heads of lists, and the word firstnotfull of the one
-	// list, nil where there are several.
+	// For walking from outside: the cache's number in the last snapshot, the heads of lists,
+	// and the word firstnotfull of the one list, nil where there are several.
+	number  int
 	heads   []*list
 	notFull *machine.GuardedWord
 
@@ -142,7 +143,7 @@ func (s *Cache) grow(c *machine.Ctx, f impls.AllocFlags) bool {
 // ahead is what the colouring said before.
 func (s *Cache) newPages(c *machine.Ctx, ahead uint64, f impls.AllocFlags) (p *machine.Page,
 	colour uint64, at impls.Addr) {
-	p = c.AllocPages(s.order, f&impls.FlagAtomic == 0 && c.MayBlock())
+	p = c.AllocPages(s.order, f.Waits(c))
 	if p == nil {
 		return nil, 0, 0
 	}

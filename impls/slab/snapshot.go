@@ -1,6 +1,7 @@
 package slab
 
 import (
+	"slices"
 	"sort"
 
 	"allocfuzz/impls"
@@ -13,7 +14,8 @@ func (sys *system) Snapshot(s *impls.Snapshot) bool {
 	sys.pages.Snapshot(s)
 	sys.limbo.Snapshot(s)
 	all := sys.everyCache()
-	for _, k := range all {
+	for i, k := range all {
+		k.number = i
 		s.Caches = append(s.Caches, k.state())
 	}
 	for i := len(sys.caches); i < len(all); i++ {
@@ -24,16 +26,11 @@ func (sys *system) Snapshot(s *impls.Snapshot) bool {
 			k.describe(s, sys.m.PageAt(pfn))
 		}
 	}
-	for i, k := range all {
-		k.showArrays(i, s)
+	for _, k := range all {
+		k.showArrays(s)
 		listed := k.places(s)
 		s.Counts = append(s.Counts, impls.Count{Name: cacheSlabs.Name(),
 			Stored: int(k.slabs.Peek()), Counted: listed})
-		for j := range s.Slabs {
-			if sys.owner[s.Slabs[j].Page] == k {
-				s.Slabs[j].Cache = i
-			}
-		}
 	}
 	return true
 }
@@ -58,10 +55,10 @@ func (s *Cache) state() impls.CacheState {
 
 // everyCache is every cache that was made, with the general ones behind the others.
 func (sys *system) everyCache() []*Cache {
-	all := sys.caches
+	all := slices.Clip(sys.caches)
 	for i := range sys.generals.sizes {
 		if k := sys.generals.sizes[i].cache; k != nil {
-			all = append(all[:len(all):len(all)], k)
+			all = append(all, k)
 		}
 	}
 	return all
@@ -71,7 +68,7 @@ func (sys *system) everyCache() []*Cache {
 func (s *Cache) describe(snap *impls.Snapshot, p *machine.Page) {
 	b := snap.AddSlab()
 	colour := colourWord.Peek(p)
-	b.Page, b.Order, b.Addr = p.PFN(), p.Order(), p.Addr()
+	b.Cache, b.Page, b.Order, b.Addr = s.number, p.PFN(), p.Order(), p.Addr()
 	b.First = s.start(p, colour) + s.first
 	b.Objects, b.Inuse = int(s.objects), int(inuseWord.Peek(p))
 	b.Colour, b.Colours = int(colour), int(s.colours)

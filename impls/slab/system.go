@@ -29,7 +29,6 @@ func (d design) new(m *machine.Machine) impls.Instance {
 		actor: page.NewActor(m), owner: make([]*Cache, m.Pages),
 		boot: impls.BootOf(m, debugcheck.SLAB24)}
 	sys.chain.Init(chainLock, rankChain)
-	sys.limbo.Init()
 	sys.clock.Init(chainClock, sys.chain.Guard(), 0)
 	m.SetPageLayer(sys.pages)
 	if m.Native {

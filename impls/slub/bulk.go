@@ -32,7 +32,7 @@ func (k *Cache) takeAll(c *machine.Ctx, f impls.AllocFlags, into []impls.Addr) i
 	if k.debug != nil {
 		return k.takeChecked(c, f, into)
 	}
-	wait := f&impls.FlagAtomic == 0 && c.MayBlock()
+	wait := f.Waits(c)
 	h := k.exclusion.lock(c, k)
 	n := 0
 	for ; n < len(into) && !c.ShouldFail(); n++ {
@@ -64,14 +64,8 @@ func (k *Cache) takeFirst(c *machine.Ctx, h hold, wait bool) (uint64, hold) {
 	if isEnd(a) {
 		return k.refill(c, h, wait)
 	}
-	k.change(c, h.s, c.LoadMemGuarded(objectLink, h.s.guard, a+k.link))
+	k.fast.set(c, h.s, c.LoadMemGuarded(objectLink, h.s.guard, a+k.link))
 	return a, h
-}
-
-// change makes a the first object of the CPU's list, in the way that a fast path which is
-// interrupted by it notices. Holds the CPU.
-func (k *Cache) change(c *machine.Ctx, s *cpuSlab, a uint64) {
-	k.fast.set(c, s, a)
 }
 
 // FreeBulk is kmem_cache_free_bulk: it takes back live objects of this cache. From the end
@@ -126,7 +120,7 @@ func (k *Cache) freeDetached(c *machine.Ctx, p *machine.Page, list []impls.Addr)
 	own := s.page.load(c) == ref(p)
 	if own {
 		c.StoreMemGuarded(objectLink, s.guard, l.tail+k.link, k.fast.first(c, s))
-		k.change(c, s, l.head)
+		k.fast.set(c, s, l.head)
 	}
 	k.exclusion.unlock(c, h)
 	if !own {

@@ -257,14 +257,14 @@ func (k *Cache) Destroy(c *machine.Ctx) error {
 
 // unname takes a name of the cache away; true when it was the last.
 func (k *Cache) unname(c *machine.Ctx) (last bool) {
-	k.ghost.lock(c)
-	defer k.ghost.unlock(c)
+	k.ghost.lock.Lock(c)
+	defer k.ghost.lock.Unlock(c)
 	return k.kin.Leave()
 }
 
 // rename is for a cache that could not be destroyed after all.
 func (k *Cache) rename(c *machine.Ctx) {
-	k.ghost.lock(c)
+	k.ghost.lock.Lock(c)
 	k.kin.Stay()
-	k.ghost.unlock(c)
+	k.ghost.lock.Unlock(c)
 }

@@ -46,7 +46,7 @@ func (k *Cache) holds(p *machine.Page, a uint64) bool {
 
 // debugAlloc is slowAlloc of a debug cache: size bytes were asked for.
 func (k *Cache) debugAlloc(c *machine.Ctx, f impls.AllocFlags, size uint64) uint64 {
-	wait := f&impls.FlagAtomic == 0 && c.MayBlock()
+	wait := f.Waits(c)
 	flags := c.IRQSave()
 	a := k.fromPartial(c, size)
 	for a == 0 {

@@ -25,8 +25,6 @@ func (d design) new(m *machine.Machine) impls.Instance {
 	d.exclusion = d.exclusion.in(m)
 	h := &heap{design: d, m: m, pages: d.layer(m), boot: impls.BootOf(m, debugcheck.SLUB61)}
 	h.actor = page.NewActor(m)
-	h.ghost.mutex.Init(ghostLock, rankGhost)
-	h.limbo.Init()
 	m.SetPageLayer(h.pages)
 	return h
 }
@@ -100,8 +98,8 @@ func (h *heap) NewCache(c *machine.Ctx, spec impls.CacheSpec) (impls.Cache, erro
 	if err != nil {
 		return nil, spec.TurnDown(c, err)
 	}
-	h.ghost.lock(c)
-	defer h.ghost.unlock(c)
+	h.ghost.lock.Lock(c)
+	defer h.ghost.lock.Unlock(c)
 	for _, old := range h.caches {
 		if old.kin.Takes(&k.kin) {
 			old.kin.Join(&k.kin)
@@ -135,8 +133,8 @@ func (p pages) Drain(c *machine.Ctx) {
 
 // all is the caches that exist, destroyed ones too.
 func (h *heap) all(c *machine.Ctx) []*Cache {
-	h.ghost.lock(c)
-	defer h.ghost.unlock(c)
+	h.ghost.lock.Lock(c)
+	defer h.ghost.lock.Unlock(c)
 	return h.caches
 }
 

@@ -15,7 +15,7 @@ func (k *Cache) slowAlloc(c *machine.Ctx, f impls.AllocFlags, size uint64) uint6
 	if k.debug != nil {
 		return k.debugAlloc(c, f, size)
 	}
-	wait := f&impls.FlagAtomic == 0 && c.MayBlock()
+	wait := f.Waits(c)
 	h := k.exclusion.lock(c, k)
 	a, h := k.refill(c, h, wait)
 	k.exclusion.unlock(c, h)

@@ -5,32 +5,11 @@ import (
 	"allocfuzz/impls/machine"
 )
 
-// rankGhost is below every other rank: it is taken last.
-const rankGhost = 0
-
-var ghostLock = machine.Atomic("slub", "registry")
-
 // A registry is ghost state: the slabs that exist, whatever lists they are on.
 type registry struct {
-	mutex machine.SpinLock
+	lock  machine.ThreadLock
 	slabs []slabNote
 	where []int32 // by page number: place in slabs
-}
-
-// lock keeps threads apart on a native machine. Simulated, one context runs at a
-// time and ghost state is no part of what is tested. Without a context nothing
-// runs yet.
-func (g *registry) lock(c *machine.Ctx) {
-	if c != nil && c.Native() {
-		g.mutex.Lock(c)
-	}
-}
-
-// unlock ends lock.
-func (g *registry) unlock(c *machine.Ctx) {
-	if c != nil && c.Native() {
-		g.mutex.Unlock(c)
-	}
 }
 
 // A slabNote is one slab that exists.
@@ -43,13 +22,13 @@ type slabNote struct {
 
 // add notes a slab of cache k that was made of the block of p.
 func (g *registry) add(c *machine.Ctx, k *Cache, p *machine.Page) {
-	g.lock(c)
+	g.lock.Lock(c)
 	for len(g.where) <= p.PFN() {
 		g.where = append(g.where, -1)
 	}
 	g.where[p.PFN()] = int32(len(g.slabs))
 	g.slabs = append(g.slabs, slabNote{page: p, cache: k})
-	g.unlock(c)
+	g.lock.Unlock(c)
 }
 
 // at finds p; nil when it is no slab.
@@ -63,7 +42,7 @@ func (g *registry) at(p *machine.Page) *slabNote {
 // remove forgets a slab whose pages go back. One that is no slab any more was
 // given back twice: the page layer says so.
 func (g *registry) remove(c *machine.Ctx, p *machine.Page) {
-	g.lock(c)
+	g.lock.Lock(c)
 	if n := g.at(p); n != nil {
 		last := g.slabs[len(g.slabs)-1]
 		*n = last
@@ -71,25 +50,25 @@ func (g *registry) remove(c *machine.Ctx, p *machine.Page) {
 		g.where[p.PFN()] = -1
 		g.slabs = g.slabs[:len(g.slabs)-1]
 	}
-	g.unlock(c)
+	g.lock.Unlock(c)
 }
 
 // pushed notes the free objects of a slab that comes to a CPU's store.
 func (g *registry) pushed(c *machine.Ctx, p *machine.Page, free uint64) {
-	g.lock(c)
+	g.lock.Lock(c)
 	if n := g.at(p); n != nil {
 		n.free = free
 	}
-	g.unlock(c)
+	g.lock.Unlock(c)
 }
 
 // retired notes that a slab has failed a check of an allocation.
 func (g *registry) retired(c *machine.Ctx, p *machine.Page) {
-	g.lock(c)
+	g.lock.Lock(c)
 	if n := g.at(p); n != nil {
 		n.bad = true
 	}
-	g.unlock(c)
+	g.lock.Unlock(c)
 }
 
 // Snapshot fills s from the caches' own structures: slabs from the list that is
