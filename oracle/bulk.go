@@ -68,12 +68,10 @@ func (x *ctxRun) callBulk(c *machine.Ctx, op *impls.Op) {
 // first in the transcript.
 func (x *ctxRun) judgeBulk() int {
 	r, list := x.r, x.many.Events
-	at := -1
+	at := r.place()
 	for i := range list {
 		r.judge.event(&list[i])
-		if n := r.note(&list[i]); i == 0 {
-			at = n
-		}
+		r.note(&list[i])
 	}
 	return at
 }
@@ -81,11 +79,9 @@ func (x *ctxRun) judgeBulk() int {
 // noteBulk adds the events of a bulk operation to the transcript and returns the place of
 // the first, -1 when none is kept.
 func (r *Runner) noteBulk(list []impls.Event) int {
-	at := -1
+	at := r.place()
 	for i := range list {
-		if n := r.note(&list[i]); i == 0 {
-			at = n
-		}
+		r.note(&list[i])
 	}
 	return at
 }

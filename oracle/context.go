@@ -167,13 +167,21 @@ func (r *Runner) note(ev *impls.Event) int {
 	if r.opt.Twice {
 		r.fold(ev)
 	}
+	at := r.place()
+	if at >= 0 {
+		e := *ev
+		e.Seq = uint64(at + 1)
+		r.res.Events = append(r.res.Events, e)
+	}
+	return at
+}
+
+// place is where the next event goes in the transcript, -1 when none is kept.
+func (r *Runner) place() int {
 	if !r.keep {
 		return -1
 	}
-	e := *ev
-	e.Seq = uint64(len(r.res.Events) + 1)
-	r.res.Events = append(r.res.Events, e)
-	return len(r.res.Events) - 1
+	return len(r.res.Events)
 }
 
 // answered adds the reports of an operation that is over to the event at a place of

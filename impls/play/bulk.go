@@ -57,25 +57,17 @@ func (e *Exec) BeginBulk(c *machine.Ctx, op *impls.Op, seed *impls.Event, b *Bul
 
 // enterBulk enters the cache of a bulk operation; the answer is OK or why it cannot be.
 func (e *Exec) enterBulk(c *machine.Ctx, s *Step) impls.Outcome {
-	op := s.op
 	s.cache = nil
-	if !e.caps.Has(impls.CapBulk) || !e.useObjects() || !e.fits(op) {
+	if !e.caps.Has(impls.CapBulk) {
 		return impls.Unsupported
 	}
-	k := e.enter(c, op.Cache)
-	if k == nil {
-		return e.without(op.Cache)
+	if why := e.enterObjects(c, s); why != impls.OK {
+		return why
 	}
-	_, able := k.cache.(impls.BulkCache)
-	switch {
-	case k.ctor && op.Flags&impls.FlagZero != 0:
-		e.leave(c, k)
-		return impls.Skipped
-	case !able:
-		e.leave(c, k)
+	if _, able := s.cache.cache.(impls.BulkCache); !able {
+		e.leave(c, s.cache)
 		return impls.Unsupported
 	}
-	s.cache = k
 	return impls.OK
 }
 
@@ -123,8 +115,7 @@ func (e *Exec) claimBulk(c *machine.Ctx, b *BulkStep) {
 			ev.Outcome = impls.Skipped
 			continue
 		}
-		ev.Addr, ev.Size, ev.Want = held.Addr, held.Size, held.Pattern
-		ev.Bad = e.mem.Verify(held.Addr, held.Size, held.Pattern)
+		e.look(ev, held)
 		e.construct(held)
 		b.addrs = append(b.addrs, held.Addr)
 	}
@@ -170,17 +161,7 @@ func (e *Exec) bindBulk(c *machine.Ctx, b *BulkStep, i int, fresh impls.Pattern)
 		return
 	}
 	ev.Addr, ev.Fresh = b.addrs[i], fresh
-	if s.op.Flags&impls.FlagZero != 0 {
-		ev.Bad = e.mem.Verify(ev.Addr, ev.Size, 0)
-	} else if ev.Ctor {
-		ev.Bad = e.mem.Verify(ev.Addr, ev.Size, impls.CtorPattern)
-	}
-	if e.fresh != nil {
-		e.fresh(s.op, ev)
-	}
-	e.mem.Fill(ev.Addr, ev.Size, ev.Fresh)
-	e.bind(c, ev.Slot, &Slot{State: Live, Addr: ev.Addr, Size: ev.Size, Pattern: ev.Fresh,
-		from: s.op.Cache, nth: s.cache.nth})
+	e.bindLive(c, s.op, ev, s.op.Cache, s.cache.nth)
 }
 
 // Collect gives the reports that the operation noted to the events of the objects that

@@ -125,20 +125,29 @@ func (e *Exec) pass(c *machine.Ctx, s *Step, why impls.Outcome) bool {
 func (e *Exec) beginAlloc(c *machine.Ctx, s *Step) bool {
 	op, ev := s.op, s.ev
 	ev.Slot = op.Result
-	if !e.useObjects() || !e.fits(op) {
-		return e.pass(c, s, impls.Unsupported)
-	}
-	s.cache = e.enter(c, op.Cache)
-	if s.cache == nil {
-		return e.pass(c, s, e.without(op.Cache))
-	}
-	if s.cache.ctor && op.Flags&impls.FlagZero != 0 {
-		e.leave(c, s.cache)
-		return e.pass(c, s, impls.Skipped)
+	if why := e.enterObjects(c, s); why != impls.OK {
+		return e.pass(c, s, why)
 	}
 	s.size, ev.Size, ev.Align = s.cache.size, s.cache.size, s.cache.align
 	ev.Ctor = s.cache.ctor
 	return true
+}
+
+// enterObjects enters the cache of an operation on its objects; the answer is OK or why it
+// cannot be.
+func (e *Exec) enterObjects(c *machine.Ctx, s *Step) impls.Outcome {
+	op := s.op
+	if !e.useObjects() || !e.fits(op) {
+		return impls.Unsupported
+	}
+	if s.cache = e.enter(c, op.Cache); s.cache == nil {
+		return e.without(op.Cache)
+	}
+	if s.cache.ctor && op.Flags&impls.FlagZero != 0 {
+		e.leave(c, s.cache)
+		return impls.Skipped
+	}
+	return impls.OK
 }
 
 // beginSize is for allocations by size or order.
@@ -206,11 +215,16 @@ func (e *Exec) beginFree(c *machine.Ctx, s *Step) bool {
 		}
 		return e.pass(c, s, impls.Skipped)
 	}
-	ev.Addr, ev.Size, ev.Want = held.Addr, held.Size, held.Pattern
-	ev.Bad = e.mem.Verify(held.Addr, held.Size, held.Pattern)
+	e.look(ev, held)
 	e.construct(held)
 	s.class = e.classOf(held)
 	return true
+}
+
+// look puts down what an event finds in a claimed slot, and what its contents should be.
+func (e *Exec) look(ev *impls.Event, held *Slot) {
+	ev.Addr, ev.Size, ev.Want = held.Addr, held.Size, held.Pattern
+	ev.Bad = e.mem.Verify(held.Addr, held.Size, held.Pattern)
 }
 
 // beginSized claims what was allocated by size: for good (realloc), or for as long
@@ -272,8 +286,7 @@ func (e *Exec) contents(c *machine.Ctx, s *Step) {
 		return
 	}
 	ev.Cache = max(held.from, -1)
-	ev.Addr, ev.Size, ev.Want = held.Addr, held.Size, held.Pattern
-	ev.Bad = e.mem.Verify(held.Addr, held.Size, held.Pattern)
+	e.look(ev, held)
 	if op.Code == impls.OpFill {
 		held.Pattern, ev.Fresh = op.Pattern, op.Pattern
 		e.mem.Fill(held.Addr, held.Size, op.Pattern)
@@ -404,23 +417,29 @@ func (e *Exec) endAlloc(c *machine.Ctx, s *Step, from int32, nth uint32) {
 		return
 	}
 	ev.Addr, ev.Fresh = s.got, op.Pattern
+	e.bindLive(c, op, ev, from, nth)
+}
+
+// bindLive looks at what is promised of the contents of an event's new memory, gives it
+// contents of its own and binds it to the event's slot.
+func (e *Exec) bindLive(c *machine.Ctx, op *impls.Op, ev *impls.Event, from int32, nth uint32) {
 	zeroed := op.Flags&impls.FlagZero != 0 || op.Code == impls.OpCalloc
 	if zeroed {
-		ev.Bad = e.mem.Verify(s.got, s.size, 0)
+		ev.Bad = e.mem.Verify(ev.Addr, ev.Size, 0)
 	} else if ev.Ctor {
-		ev.Bad = e.mem.Verify(s.got, s.size, impls.CtorPattern)
+		ev.Bad = e.mem.Verify(ev.Addr, ev.Size, impls.CtorPattern)
 	}
-	e.fill(s)
-	e.bind(c, op.Result, &Slot{State: Live, Addr: s.got, Size: s.size, Pattern: op.Pattern,
+	e.fill(op, ev)
+	e.bind(c, ev.Slot, &Slot{State: Live, Addr: ev.Addr, Size: ev.Size, Pattern: ev.Fresh,
 		from: from, nth: nth, zeroed: zeroed})
 }
 
-// fill gives an operation's contents to what it got.
-func (e *Exec) fill(s *Step) {
+// fill gives an event's new memory its contents.
+func (e *Exec) fill(op *impls.Op, ev *impls.Event) {
 	if e.fresh != nil {
-		e.fresh(s.op, s.ev)
+		e.fresh(op, ev)
 	}
-	e.mem.Fill(s.got, s.size, s.op.Pattern)
+	e.mem.Fill(ev.Addr, ev.Size, ev.Fresh)
 }
 
 // endRealloc checks the bytes that both sizes share, and those that were added where
@@ -454,7 +473,7 @@ func (e *Exec) endRealloc(c *machine.Ctx, s *Step) {
 			ev.Bad = int64(ev.Usable) + at
 		}
 	}
-	e.fill(s)
+	e.fill(op, ev)
 	e.bind(c, op.Result, &Slot{State: Live, Addr: s.got, Size: s.size, Pattern: op.Pattern,
 		from: fromSizes, zeroed: zeroed})
 }
