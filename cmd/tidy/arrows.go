@@ -44,6 +44,7 @@ var arrows = []row{
 	{"oracle/pages", []string{"impls", "impls/fault"}, nil},
 	{"oracle/shadow", []string{"impls", "impls/fault", "debugcheck"}, nil},
 	{"oracle/sched", []string{"impls/machine", "impls/fault", "corpus/prog"}, nil},
+	{"oracle/explore", []string{"oracle/sched", "impls/machine"}, nil},
 	{"oracle", []string{
 		"oracle/sched", "oracle/shadow", "oracle/live", "oracle/pages", "impls", "impls/play",
 		"impls/machine",

@@ -103,7 +103,7 @@ func (c *Ctx) runCall(k *call) {
 func (c *Ctx) deliver(h *Handler) {
 	c.f.irqs++
 	h.delivered++
-	h.active = true
+	h.active, h.host = true, c
 	c.sim.note(uint64(h.index))
 	had := c.cpu.cur
 	c.cpu.cur = c
@@ -119,7 +119,7 @@ func (c *Ctx) deliver(h *Handler) {
 // runHandler is deliver on a real-time machine, where c is the handler's task.
 func (s *Sim) runHandler(c *Ctx, h *Handler) {
 	h.delivered++
-	h.active = true
+	h.active, h.host = true, c
 	s.note(uint64(h.index))
 	c.f.handler, c.f.delivery = h, h.delivered
 	c.inLine = true

@@ -25,10 +25,12 @@ type Ctx struct {
 	started   bool
 	noMigrate int
 	failNext  bool
-	window    bool // inside a local cmpxchg: only other CPUs may run
-	sections  int  // read sections of all frames that are open
-	wait      wait // of the innermost frame
-	chosen    bool // resumed between lines: somebody decided that c runs
+	window    bool   // inside a local cmpxchg: only other CPUs may run
+	sections  int    // read sections of all frames that are open
+	wait      wait   // of the innermost frame
+	want      Waiter // the lock that its next step takes
+	at        Kind   // of the point it was asked about last
+	chosen    bool   // resumed between lines: somebody decided that c runs
 	id        uint64
 	co        coroutine
 }

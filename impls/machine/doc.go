@@ -43,7 +43,10 @@
 // Without a word of the chooser lines run in the order of the program, and one that was
 // left in the middle goes on when the lines behind it have had their turn. A switch
 // that nobody chose (a task ended, a lock is taken) goes the same way and is not
-// written down. A handler is delivered once, at the place of its first line; what is
+// written down; [Ctx.Next] says whom it goes to. At the end of a line a switch to the
+// task itself lets it go on before the others, and at the end of a handler on a CPU
+// without a task a switch comes when the handler has returned. To interrupt with a
+// handler that was left in the middle on such a CPU lets it go on. A handler is delivered once, at the place of its first line; what is
 // still due comes before a barrier ([Machine.SetBarriers]) or at the end.
 //
 // # Fields
@@ -92,6 +95,13 @@
 // it may not sleep. [Ctx.RCUBarrier] waits for these calls where that can end well. A section
 // that is still open when its context ends, or that a barrier would wait for in vain, the
 // scheduler ends.
+//
+// # Watching
+//
+// A [Watcher] is a chooser that is told which objects each step touches ([Access]), and
+// can ask who could run ([Sim.CanRun], [Sim.CanDeliver], [Sim.CanMove]) and whether a step
+// has to wait ([Ctx.Waits]): what a search needs that leaves out schedules which differ only
+// in the order of steps that have nothing to do with each other.
 //
 // # Findings
 //

@@ -12,13 +12,14 @@ type SpinLock struct {
 	rank   int
 	owner  *Ctx
 	depth  int // of the owner's handlers: what is nested on the owner does not hold l
+	object uint64
 	native nativeLock
 }
 
 // Init names the lock and makes it free. Locks are taken in order of falling rank:
 // while one is held only locks of a lower rank may be taken.
 func (l *SpinLock) Init(f *Field, rank int) {
-	l.f, l.rank = f, rank
+	l.f, l.rank, l.object = f, rank, f.hash
 	l.reset()
 }
 
@@ -47,7 +48,12 @@ func (l *SpinLock) Lock(c *Ctx) {
 		l.owner = c
 		return
 	}
+	c.want = l
 	c.point(KLock, l.f)
+	c.want = nil
+	if c.sim.watcher != nil {
+		c.touch(l.object, Acquires)
+	}
 	c.cpu.preempt++
 	c.sim.checkLock(c, l)
 	if l.owner != nil {
@@ -80,6 +86,9 @@ func (l *SpinLock) TryLock(c *Ctx) bool {
 		return true
 	}
 	c.point(KLock, l.f)
+	if c.sim.watcher != nil {
+		c.touch(l.object, Writes)
+	}
 	if l.owner != nil {
 		return false
 	}
@@ -101,6 +110,9 @@ func (l *SpinLock) Unlock(c *Ctx) {
 		return
 	}
 	c.point(KUnlock, l.f)
+	if c.sim.watcher != nil {
+		c.touch(l.object, Releases)
+	}
 	if !l.HeldBy(c) {
 		c.Fault(fault.StateLeaked, "unlock of %s, which %s does not hold", l.f.Name(),
 			c.Where().Task)
@@ -265,7 +277,12 @@ func (l *LocalLock) Lock(c *Ctx) Flags {
 	if !c.maySleep() {
 		c.Fault(fault.Sleeping, "local lock %s with %s", l.f.Name(), c.whyNot())
 	}
+	c.want = l
 	c.point(KLock, l.f)
+	c.want = nil
+	if c.sim.watcher != nil {
+		c.touch(mix(l.f.hash, uint64(l.cpu.ID)), Acquires)
+	}
 	if l.owner == c {
 		c.Die(fault.Deadlock, "%s waits for local lock %s, which it holds", c.Where().Task,
 			l.f.Name())
@@ -295,6 +312,9 @@ func (l *LocalLock) Unlock(c *Ctx, flags Flags) {
 		return
 	}
 	c.point(KUnlock, l.f)
+	if c.sim.watcher != nil {
+		c.touch(mix(l.f.hash, uint64(l.cpu.ID)), Releases)
+	}
 	if !l.heldBy(c) {
 		c.Fault(fault.StateLeaked, "unlock of local lock %s, which %s does not hold", l.f.Name(),
 			c.Where().Task)

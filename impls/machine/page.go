@@ -66,6 +66,7 @@ const RankSlabLock = 100
 func (p *Page) init(m *Machine, pfn int) {
 	p.m, p.pfn, p.head = m, pfn, pfn
 	p.Lock.Init(slabLock, RankSlabLock)
+	p.Lock.object = mix(p.Lock.object, uint64(pfn)+1)
 }
 
 func (p *Page) use() {
@@ -171,7 +172,7 @@ func (w *PageWord) Peek(p *Page) uint64 { return atomic.LoadUint64(&p.w[w.region
 // it while its view is not current is a finding.
 func (w *PageWord) Load(c *Ctx, p *Page) uint64 {
 	if c.sim != nil {
-		w.access(c, p, KLoad)
+		w.access(c, p, KLoad, Reads)
 		w.checkView(c, p)
 		v := p.w[w.region][w.index]
 		c.sim.note(v)
@@ -190,6 +191,9 @@ func (w *PageWord) LoadStale(c *Ctx, p *Page) uint64 {
 		return atomic.LoadUint64(&p.w[w.region][w.index])
 	}
 	c.point(KLoad, w.f)
+	if c.sim.watcher != nil {
+		c.touch(w.object(p), Reads)
+	}
 	v := p.w[w.region][w.index]
 	c.sim.note(v)
 	return v
@@ -198,7 +202,7 @@ func (w *PageWord) LoadStale(c *Ctx, p *Page) uint64 {
 // Store writes the word under the same rules as Load.
 func (w *PageWord) Store(c *Ctx, p *Page, v uint64) {
 	if c.sim != nil {
-		w.access(c, p, KStore)
+		w.access(c, p, KStore, Writes)
 		w.checkView(c, p)
 		c.sim.note(v)
 		p.use()
@@ -221,7 +225,7 @@ func (w *PageWord) Cmpxchg(c *Ctx, p *Page, old, v uint64) bool {
 		p.use()
 		return atomic.CompareAndSwapUint64(at, old, v)
 	}
-	w.access(c, p, KCmpxchg)
+	w.access(c, p, KCmpxchg, Writes)
 	w.checkView(c, p)
 	c.sim.note(*at)
 	if *at != old {
@@ -233,12 +237,15 @@ func (w *PageWord) Cmpxchg(c *Ctx, p *Page, old, v uint64) bool {
 	return true
 }
 
-func (w *PageWord) access(c *Ctx, p *Page, k Kind) {
+func (w *PageWord) access(c *Ctx, p *Page, k Kind, how AccessKind) {
 	if w.f.Class == ClassGuarded {
 		p.guard[w.region].check(c, w.f)
 		return
 	}
 	c.point(k, w.f)
+	if c.sim.watcher != nil {
+		c.touch(w.object(p), how)
+	}
 }
 
 func (w *PageWord) checkView(c *Ctx, p *Page) {

@@ -156,7 +156,7 @@ func (s *Sim) pickHandler(best *Ctx) *Handler {
 // deliverable says whether h could be delivered to its CPU now.
 func (s *Sim) deliverable(h *Handler) bool {
 	cpu := s.m.cpus[h.CPU]
-	if h.active || h.dropped || cpu.irqsOff || h.delivered >= IRQsMax {
+	if h.active || h.dropped || cpu.irqsOff || h.delivered >= IRQsMax || h.Pos >= s.limit() {
 		return false
 	}
 	c := cpu.cur
@@ -167,6 +167,11 @@ func (s *Sim) deliverable(h *Handler) bool {
 		c = cpu.idle
 	}
 	return !c.window && c.depth < IRQDepthMax && c.f.irqs < IRQsPerOpMax
+}
+
+// resumable says whether h was left in the middle on a CPU without a task, and may go on.
+func (s *Sim) resumable(c *Ctx, h *Handler) bool {
+	return h.active && h.host != nil && h.host.idle && h.host != c && s.runnable(h.host)
 }
 
 // hand gives h, which is deliverable, to its CPU and returns the context that will run it.

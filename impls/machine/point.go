@@ -132,6 +132,7 @@ func (c *Ctx) Line() Line {
 func (c *Ctx) decide(p Point) {
 	s := c.sim
 	for !s.aborting {
+		c.at = p.Kind
 		a := s.chooser.Choose(c, p)
 		if a.Kind == Go {
 			return
@@ -144,6 +145,9 @@ func (c *Ctx) decide(p Point) {
 			s.record(c, p, a)
 		}
 		c.apply(a)
+		if s.after != nil {
+			return
+		}
 	}
 }
 
@@ -165,7 +169,7 @@ func (c *Ctx) Allowed(p Point, a Action) bool {
 	case SwitchTo:
 		return c.maySwitch(p, a.Task)
 	case Interrupt:
-		return a.Handler != nil && s.deliverable(a.Handler)
+		return a.Handler != nil && (s.deliverable(a.Handler) || s.resumable(c, a.Handler))
 	case Move:
 		return c.mayMove(p, a.CPU)
 	case FailPages:
@@ -189,13 +193,16 @@ func (c *Ctx) preemptible(p Point) bool {
 
 func (c *Ctx) maySwitch(p Point, to *Ctx) bool {
 	s := c.sim
-	if to == nil || to == c || to.done {
+	if to == c {
+		return c.mayStay(p)
+	}
+	if to == nil || to.done {
 		return false
 	}
 	if to.cpu != c.cpu {
 		return s.runnable(to) && !s.outranked(to)
 	}
-	if !c.preemptible(p) {
+	if !c.preemptible(p) && !c.ending(p) {
 		return false
 	}
 	if t := c.cpu.cur; t != nil && t != c && t != to &&
@@ -208,6 +215,41 @@ func (c *Ctx) maySwitch(p Point, to *Ctx) bool {
 	c.cpu.cur = had
 	return ok
 }
+
+// mayStay says whether c may go on with its next line at once though others come first in the
+// order of lines.
+func (c *Ctx) mayStay(p Point) bool {
+	s := c.sim
+	return p.Kind == KEnd && c.depth == 0 && !c.inLine && !c.done && !c.chosen && c.pos != After &&
+		s.runnable(c) && !s.outranked(c) && c.Next(p) != c
+}
+
+// Next is the context that goes on when nobody chooses at p and c gives its CPU away there: at
+// the end of a line and in a wait. nil when a handler, a call or a callback comes first, or
+// nobody can.
+func (c *Ctx) Next(p Point) *Ctx {
+	s := c.sim
+	if p.Kind != KWait && (p.Kind != KEnd || c.depth > 0 && !c.ending(p)) {
+		return c
+	}
+	if s.pickCall() != nil || s.graceDue() {
+		return nil
+	}
+	over, had := c.done, c.cpu.cur
+	if c.done = c.Over() || c.idle; c.idle {
+		c.cpu.cur = nil
+	}
+	best := s.pickTask()
+	if s.pickHandler(best) != nil {
+		best = nil
+	}
+	c.done, c.cpu.cur = over, had
+	return best
+}
+
+// ending says whether c is an idle CPU at the end of the only handler that it runs: who is
+// switched to there comes when the handler has returned.
+func (c *Ctx) ending(p Point) bool { return c.idle && c.depth == 1 && p.Kind == KEnd }
 
 // outranked says whether a handler's task that can run keeps c from its CPU.
 func (s *Sim) outranked(c *Ctx) bool {
@@ -246,12 +288,23 @@ func (c *Ctx) apply(a Action) {
 	s := c.sim
 	switch a.Kind {
 	case SwitchTo:
+		if a.Task == c {
+			c.chosen = true
+			return
+		}
+		if c.ending(Point{Kind: c.at}) {
+			s.after = a.Task
+			return
+		}
 		if a.Task.cpu == c.cpu {
 			c.cpu.cur = nil // until the task settles
 		}
 		s.yieldTo(c, a.Task)
 	case Interrupt:
-		to := s.hand(a.Handler)
+		to := a.Handler.host
+		if !a.Handler.active {
+			to = s.hand(a.Handler)
+		}
 		if to == c {
 			c.serve()
 		} else {

@@ -23,6 +23,7 @@ type Handler struct {
 	dropped   bool
 	index     int
 	ctx       *Ctx // on a real-time machine: the task that runs it
+	host      *Ctx // while it is active: what it interrupted
 }
 
 // Delivered is the number of deliveries so far.
@@ -46,7 +47,9 @@ type Sim struct {
 
 	chooser   Chooser
 	filter    LineFilter
+	watcher   Watcher
 	next      *Ctx // to be resumed
+	after     *Ctx // to be resumed when the idle context that runs has ended
 	solo      bool // one task and nothing else: no need to ask who is next
 	aborting  bool
 	panicked  any
@@ -80,7 +83,8 @@ func (s *Sim) reset() {
 	s.tasks = s.tasks[:0]
 	s.handlers = s.handlers[:0]
 	s.barriers, s.passed, s.cursor, s.quiet = s.barriers[:0], 0, -1, nil
-	s.chooser, s.filter, s.next, s.solo = nil, nil, nil, false
+	s.chooser, s.filter, s.watcher, s.solo = nil, nil, nil, false
+	s.next, s.after = nil, nil
 	s.aborting, s.panicked, s.stack, s.steps, s.switches = false, nil, nil, 0, 0
 	s.hash = hashSeed
 	s.recording, s.tracing = false, false
@@ -125,7 +129,7 @@ func (c *Ctx) arm(name string, cpu *CPU, pos int, body func(*Ctx)) {
 	c.inLine, c.pinned, c.done, c.started = false, false, false, false
 	c.prio, c.noMigrate, c.failNext, c.window = 0, 0, false, false
 	c.f.readers, c.sections = 0, 0
-	c.wait, c.chosen = wait{}, false
+	c.wait, c.chosen, c.want, c.at = wait{}, false, nil, KEnd
 }
 
 // AddTask adds a task that starts on a CPU. pos is the order of its first line;
@@ -175,6 +179,7 @@ func (m *Machine) AddHandler(h *Handler) {
 	s := m.simulated("AddHandler")
 	m.wantCPU(h.Name, h.CPU)
 	h.delivered, h.active, h.dropped, h.index, h.ctx = 0, false, false, len(s.handlers), nil
+	h.host = nil
 	s.handlers = append(s.handlers, h)
 	if m.Preempt != PreemptRT {
 		return
@@ -203,12 +208,16 @@ func (m *Machine) SetBarriers(positions []int, quiet func(barrier int)) {
 func (s *Sim) Run(ch Chooser) error {
 	s.chooser = ch
 	s.filter, _ = ch.(LineFilter)
+	s.watcher, _ = ch.(Watcher)
 	s.solo = len(s.tasks) == 1 && len(s.handlers) == 0 && len(s.barriers) == 0 && ch == nil
 	s.next = s.pickNext()
 	for s.next != nil && !s.aborting {
 		c := s.next
-		s.next = nil
+		s.next, s.after = nil, nil
 		s.resume(c)
+		if s.next == nil {
+			s.next = s.after
+		}
 		if s.next == nil && !s.aborting {
 			s.next = s.pickNext()
 		}

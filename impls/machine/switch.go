@@ -102,6 +102,9 @@ func (c *Ctx) BeginLine(pos int, iter [2]int32) {
 	if c.depth == 0 {
 		c.cpu.cur = c
 		c.inLine, c.pos = true, pos
+		if c.sim.watcher != nil {
+			c.sim.watcher.Begin(c)
+		}
 	}
 	c.f.choose = c.sim.chooser != nil && (c.sim.filter == nil || c.sim.filter.Wants(c))
 }

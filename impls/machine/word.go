@@ -41,6 +41,9 @@ func (w *Word) Load(c *Ctx) uint64 {
 
 func (w *Word) simLoad(c *Ctx) uint64 {
 	c.point(KLoad, w.f)
+	if c.sim.watcher != nil {
+		c.touch(w.object(), Reads)
+	}
 	c.sim.note(w.v)
 	return w.v
 }
@@ -62,6 +65,9 @@ func (w *Word) Store(c *Ctx, v uint64) {
 
 func (w *Word) simStore(c *Ctx, v uint64) {
 	c.point(KStore, w.f)
+	if c.sim.watcher != nil {
+		c.touch(w.object(), Writes)
+	}
 	w.checkOwner(c)
 	c.sim.note(v)
 	w.v = v
@@ -87,6 +93,9 @@ func (w *Word) Cmpxchg(c *Ctx, old, v uint64) bool {
 		return atomic.CompareAndSwapUint64(&w.v, old, v)
 	}
 	c.point(KCmpxchg, w.f)
+	if c.sim.watcher != nil {
+		c.touch(w.object(), Writes)
+	}
 	w.checkOwner(c)
 	c.sim.note(w.v)
 	if w.v != old {
@@ -109,6 +118,9 @@ func (w *Word) CmpxchgLocal(c *Ctx, old, v uint64) bool {
 		return true
 	}
 	c.point(KCmpxchg, w.f)
+	if c.sim.watcher != nil {
+		c.touch(w.object(), c.localKind())
+	}
 	w.checkOwner(c)
 	seen := w.v
 	c.sim.note(seen)
@@ -116,6 +128,9 @@ func (w *Word) CmpxchgLocal(c *Ctx, old, v uint64) bool {
 		return false
 	}
 	c.openWindow(w.f)
+	if c.window && c.sim.watcher != nil {
+		c.touch(w.object(), Writes)
+	}
 	c.sim.note(v)
 	w.v = v
 	c.closeWindow()
@@ -128,6 +143,9 @@ func (w *Word) Add(c *Ctx, n uint64) uint64 {
 		return atomic.AddUint64(&w.v, n)
 	}
 	c.point(KStore, w.f)
+	if c.sim.watcher != nil {
+		c.touch(w.object(), Writes)
+	}
 	w.checkOwner(c)
 	w.v += n
 	c.sim.note(w.v)
@@ -158,6 +176,9 @@ func (d *DoubleWord) nativeSwap(old, v [2]uint64) bool {
 
 // simSwap is what comes after the exchange's point: load, window, store.
 func (d *DoubleWord) simSwap(c *Ctx, old, v [2]uint64) bool {
+	if c.sim.watcher != nil {
+		d.touch(c, c.localKind())
+	}
 	d.A.checkOwner(c)
 	c.sim.note(d.A.v)
 	c.sim.note(d.B.v)
@@ -165,6 +186,9 @@ func (d *DoubleWord) simSwap(c *Ctx, old, v [2]uint64) bool {
 		return false
 	}
 	c.openWindow(d.A.f)
+	if c.window && c.sim.watcher != nil {
+		d.touch(c, Writes)
+	}
 	c.sim.note(v[0])
 	c.sim.note(v[1])
 	d.A.v, d.B.v = v[0], v[1]
@@ -275,6 +299,9 @@ func (c *Ctx) LoadMem(f *Field, a Addr) uint64 {
 		return c.m.atomicGet(a)
 	}
 	c.point(KMemLoad, f)
+	if c.sim.watcher != nil {
+		c.touchMem(a, 1, Reads)
+	}
 	off := c.offset(f, a)
 	v := c.m.get(off)
 	c.sim.note(v)
@@ -288,6 +315,9 @@ func (c *Ctx) StoreMem(f *Field, a Addr, v uint64) {
 		return
 	}
 	c.point(KMemStore, f)
+	if c.sim.watcher != nil {
+		c.touchMem(a, 1, Writes)
+	}
 	c.sim.note(v)
 	c.m.put(c.offset(f, a), v)
 }
@@ -328,6 +358,9 @@ func (c *Ctx) MemGuarded(f *Field, g Guard, a Addr, n int) []byte {
 func (c *Ctx) MemRacy(f *Field, a Addr, n int) []byte {
 	if c.sim != nil {
 		c.point(KMemStore, f)
+		if c.sim.watcher != nil && c.m.Contains(a, uint64(n)) {
+			c.touchMem(a, uint64(n), Writes)
+		}
 	}
 	return c.m.MemBytes(a, n)
 }

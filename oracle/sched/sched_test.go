@@ -231,14 +231,15 @@ func TestSurvey(t *testing.T) {
 		preempt machine.Preempt
 		total   int
 	}{
-		// The handler at the 16 points before its place, and a switch at three ends.
-		{1, machine.PreemptNone, 16 + 3},
-		// … at all points of three lines.
-		{1, machine.PreemptFull, 16 + 12},
+		// The handler at the 16 points before its place, and at two ends the task goes on
+		// though the line of the other one comes first.
+		{1, machine.PreemptNone, 16 + 2},
+		// … and a switch inside three lines.
+		{1, machine.PreemptFull, 16 + 2 + 9},
 		// … and the task that is not pinned moves at two ends.
-		{2, machine.PreemptNone, 16 + 12 + 2},
+		{2, machine.PreemptNone, 16 + 2 + 9 + 2},
 		// … at all points of two lines.
-		{2, machine.PreemptFull, 16 + 12 + 8},
+		{2, machine.PreemptFull, 16 + 2 + 9 + 8},
 	} {
 		t.Run(fmt.Sprintf("%d %s", row.cpus, row.preempt), func(t *testing.T) {
 			r := newRig(t, row.cpus, row.preempt)
@@ -293,7 +294,8 @@ func TestSurveyDelivered(t *testing.T) {
 		total += n
 	}
 	if total != 3 || len(survey.Allowed) != 20 {
-		t.Errorf("%d departures at %d points, want a switch at three ends", total,
+		t.Errorf("%d departures at %d points, want the other task behind the handler, and a "+
+			"task that goes on at two ends", total,
 			len(survey.Allowed))
 	}
 }

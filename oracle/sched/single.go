@@ -24,18 +24,20 @@ func (s *Survey) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 }
 
 // allowed appends every departure that may be taken at p: deliveries of handlers
-// that were not delivered yet, switches, moves and a failing page request.
+// that were not delivered yet, switches to who would not go on anyway, moves and a failing
+// page request.
 func (b *Binding) allowed(out []machine.Action, c *machine.Ctx, p machine.Point) []machine.Action {
+	next := c.Next(p)
 	add := func(a machine.Action) {
 		if c.Allowed(p, a) {
 			out = append(out, a)
 		}
 	}
 	for i := range b.Tasks {
-		if h := b.Handlers[i]; h != nil && h.Due() {
+		if h := b.Handlers[i]; h != nil && (h.Due() || h.Host() != nil) {
 			add(machine.Action{Kind: machine.Interrupt, Handler: h})
 		}
-		if t := b.Tasks[i]; t != nil {
+		if t := b.Tasks[i]; t != nil && t != next {
 			add(machine.Action{Kind: machine.SwitchTo, Task: t})
 		}
 	}

@@ -1,0 +1,132 @@
+package machine
+
+// This file is what an explorer of schedules sees of a run beyond the points at which it is
+// asked: what each step touches, who could run, and what a context that was left behind
+// would do next.
+
+// An AccessKind says how a step touches something.
+type AccessKind uint8
+
+// The kinds of accesses. Two accesses of different contexts to one object depend on each other
+// unless both only read it.
+const (
+	Reads    AccessKind = iota
+	Writes              // an exchange that may fail, too
+	Acquires            // of a lock, by who waits for it
+	Releases
+)
+
+// An Access is what one step does to one object. Objects are told apart by numbers that are the
+// same in every run of a program: of a word its field, and its CPU or page; of memory its
+// address; of a lock its field and page. Words of a field that belong to neither count as one
+// object, which makes steps depend on each other that need not, and never the reverse.
+type Access struct {
+	Object uint64
+	Kind   AccessKind
+}
+
+// A Watcher is a Chooser that is told what happens between the points at which it is asked. A
+// step is what a context does from one point to its next.
+type Watcher interface {
+	Chooser
+	// Touch tells of an access in the step that c is making.
+	Touch(c *Ctx, a Access)
+	// Begin tells that c begins a line outside handlers, which takes the CPU.
+	Begin(c *Ctx)
+}
+
+// Touch tells a Watcher of an access that the machine does not know of, such as one to a name
+// of the program.
+func (c *Ctx) Touch(a Access) {
+	if c.sim != nil && c.sim.watcher != nil {
+		c.sim.watcher.Touch(c, a)
+	}
+}
+
+// touch tells of an access of c's to an object, out of line so that the accessors stay small.
+func (c *Ctx) touch(object uint64, k AccessKind) {
+	c.sim.watcher.Touch(c, Access{Object: object, Kind: k})
+}
+
+// The seeds of objects that are no words of a field.
+const (
+	objectMemory = 0x4d454d
+	objectPage   = 0x50414745
+)
+
+// object numbers the word: all words of a field that have no owner are one.
+func (w *Word) object() uint64 { return mix(w.f.hash, uint64(w.owner+2)) }
+
+// object numbers a word of a page's descriptor, whatever it is used as.
+func (w *PageWord) object(p *Page) uint64 {
+	return mix(mix(objectPage, uint64(p.pfn)), uint64(w.region)<<8|uint64(w.index))
+}
+
+// localKind is how the first half of a local exchange touches its word: where other CPUs can
+// come between, the store is a step of its own.
+func (c *Ctx) localKind() AccessKind {
+	if c.m.CPUs > 1 {
+		return Reads
+	}
+	return Writes
+}
+
+// touch tells of an access to both words.
+func (d *DoubleWord) touch(c *Ctx, k AccessKind) {
+	c.touch(d.A.object(), k)
+	c.touch(d.B.object(), k)
+}
+
+// touchMem tells of an access to n bytes of memory, by words.
+func (c *Ctx) touchMem(a Addr, n uint64, k AccessKind) {
+	word := uint64(c.m.WordBytes())
+	for at := a / word; at*word < a+n; at++ {
+		c.touch(mix(objectMemory, at), k)
+	}
+}
+
+// Waits says whether c's next step cannot be taken yet: it stands at a lock that somebody
+// holds, or waits.
+func (c *Ctx) Waits() bool {
+	if c.want != nil {
+		return !c.want.Ready(c)
+	}
+	return c.wait.on != nil && !c.wait.gaveUp && !c.wait.on.Ready(c)
+}
+
+// CanRun says whether c could be made to run now by switches alone: it has its CPU, or could
+// get it, if need be from a task that is preempted where it stands. A lock that c is about to
+// take does not count.
+func (s *Sim) CanRun(c *Ctx) bool {
+	cur := c.cpu.cur
+	if cur == nil || cur == c {
+		return s.runnable(c) && !s.outranked(c)
+	}
+	return cur.maySwitch(Point{Kind: cur.at}, c)
+}
+
+// CanMove says whether c, where it stands, may be moved to a CPU.
+func (s *Sim) CanMove(c *Ctx, cpu int) bool { return !c.done && c.mayMove(Point{Kind: c.at}, cpu) }
+
+// CanDeliver says whether h may be delivered now.
+func (s *Sim) CanDeliver(h *Handler) bool { return s.deliverable(h) }
+
+// Host is the context that h runs on, nil when it is not running.
+func (h *Handler) Host() *Ctx {
+	if !h.active {
+		return nil
+	}
+	return h.host
+}
+
+// Running is the handler of c's innermost frame, nil in a task.
+func (c *Ctx) Running() *Handler { return c.f.handler }
+
+// Over says whether c has ended its last line.
+func (c *Ctx) Over() bool { return c.done || c.pos == After && !c.inLine && c.depth == 0 }
+
+// Kind is the kind of point that c stands at.
+func (c *Ctx) Kind() Kind { return c.at }
+
+// Passed is the number of barriers behind the run.
+func (s *Sim) Passed() int { return s.passed }
