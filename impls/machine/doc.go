@@ -46,8 +46,9 @@
 // written down; [Ctx.Next] says whom it goes to. At the end of a line a switch to the
 // task itself lets it go on before the others, and at the end of a handler on a CPU
 // without a task a switch comes when the handler has returned. To interrupt with a
-// handler that was left in the middle on such a CPU lets it go on. A handler is delivered once, at the place of its first line; what is
-// still due comes before a barrier ([Machine.SetBarriers]) or at the end.
+// handler that was left in the middle on such a CPU lets it go on. A handler is
+// delivered once, at the place of its first line; what is still due comes before a
+// barrier ([Machine.SetBarriers]) or at the end.
 //
 // # Fields
 //
