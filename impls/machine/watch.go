@@ -119,6 +119,19 @@ func (h *Handler) Host() *Ctx {
 	return h.host
 }
 
+// Current is the task that has the CPU, or the idle context while it runs a handler; nil between
+// the lines of tasks.
+func (cpu *CPU) Current() *Ctx { return cpu.cur }
+
+// Movable says whether c may leave its CPU at all.
+func (c *Ctx) Movable() bool { return !c.pinned && !c.idle && c.m.CPUs > 1 }
+
+// Standing says whether c has begun its first line and was asked at a point.
+func (c *Ctx) Standing() bool { return c.started && !c.done }
+
+// InLine says whether c is in the middle of a line.
+func (c *Ctx) InLine() bool { return c.inLine }
+
 // Running is the handler of c's innermost frame, nil in a task.
 func (c *Ctx) Running() *Handler { return c.f.handler }
 

@@ -1,0 +1,443 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+
+	"allocfuzz/impls/machine"
+	"allocfuzz/oracle/sched"
+)
+
+// Reduction says which schedules a search of all orders leaves out.
+type Reduction uint8
+
+// The reductions.
+const (
+	// Naive leaves out nothing: every order of all steps.
+	Naive Reduction = iota
+	// SleepSets leaves out a run as soon as it can only repeat one that was made: the orders
+	// of independent steps are tried once, but many runs are begun in vain.
+	SleepSets
+	// Optimal is Optimal-DPOR: wakeup trees begin no run in vain.
+	Optimal
+)
+
+var reductionNames = [...]string{"naive", "sleep", "dpor"}
+
+// String names the reduction as --strategy does.
+func (r Reduction) String() string { return reductionNames[r] }
+
+// An Orders is a search of all orders of the steps of a program's tasks and handlers, each of
+// which is delivered once. Two runs that differ in the order of independent steps only are
+// one. It is the algorithm of Abdulla, Aronis, Jonsson and Sagonas (Optimal Dynamic Partial
+// Order Reduction, POPL 2014), with three rules for machines that take interrupts and preempt:
+// all steps on one CPU depend on each other, and a step is tried before the last one of its CPU
+// at which its process could have run; so is the taking of a lock before the last taking by
+// somebody else. A migration is a process of one step.
+//
+// It does not know calls of other CPUs, read sections and real-time machines, and says so.
+type Orders struct {
+	Reduction Reduction
+	Moves     []Moved // migrations that are made, each once, where the task does not end first
+	Max       int     // runs, 0 for all
+
+	table  table
+	nodes  []node
+	events []event
+	acc    []machine.Access
+	order  order
+	v      []*step
+
+	want       int  // process to take the next step, -1 when it is to be chosen
+	going      bool // want was switched to and begins its line
+	loose      bool // nobody could run, and the machine's own rule went on
+	blocked    bool // only what other runs did is left
+	err        error
+	movers     []mover
+	unrunnable int
+}
+
+// Moved is a migration: of the task of that number of context, to a CPU.
+type Moved struct{ Task, CPU int }
+
+// A node is a state on the way of the current run, and what is still to be done there.
+type node struct {
+	wake  []*branch // to be taken from here; the first is being taken
+	sleep []*step   // taken already, by earlier runs: a run that begins so repeats one
+	able  set       // who could run
+	fixed bool      // the machine's own rule takes it
+	late  bool      // nobody could run before that rule went on
+}
+
+// A Summary says what a search did.
+type Summary struct {
+	Runs       int    // all of them
+	Complete   int    // that went to their end, each a different order
+	Redundant  int    // that were begun in vain
+	Idle       int    // complete, and a migration of them did nothing: counted elsewhere
+	Points     uint64 // of all runs
+	Done       bool   // nothing is left
+	Unrunnable int    // sequences that could not be run as planned
+}
+
+// Refusals of the search of orders.
+var (
+	ErrCalls    = errors.New("the program calls other CPUs" + beyond)
+	ErrSections = errors.New("the program has read sections" + beyond)
+	ErrRealTime = errors.New("the machine is real-time" + beyond)
+)
+
+const beyond = ", which the search of orders does not know: search with a bound"
+
+// Explore makes run after run and calls each with what came of it and whether it was complete.
+// It ends when nothing is left, when each says false, and at Max.
+func (d *Orders) Explore(b Body, each func(r *Run, complete bool) bool) (Summary, error) {
+	var sum Summary
+	d.nodes, d.err, d.unrunnable = d.nodes[:0], nil, 0
+	d.movers = d.movers[:0]
+	for _, m := range d.Moves {
+		d.movers = append(d.movers, mover{m.Task, m.CPU})
+	}
+	for {
+		r := b.Run(d)
+		if d.err != nil {
+			return sum, d.err
+		}
+		if r.Err != nil {
+			return sum, r.Err
+		}
+		sum.Runs++
+		sum.Points += r.Points
+		sum.Unrunnable = d.unrunnable
+		whole := !d.blocked && !d.idle()
+		switch {
+		case d.blocked:
+			sum.Redundant++
+		case whole:
+			sum.Complete++
+		default:
+			sum.Idle++
+		}
+		more := each(&r, whole)
+		if d.Reduction == Optimal && !d.blocked {
+			d.reverse()
+		}
+		if !d.back() {
+			sum.Done = true
+			return sum, nil
+		}
+		if !more || d.Max > 0 && sum.Runs >= d.Max {
+			return sum, nil
+		}
+	}
+}
+
+// idle says whether a migration of the last run did nothing, since its task had ended.
+func (d *Orders) idle() bool {
+	moved := 0
+	for i := range d.events {
+		if e := &d.events[i]; d.table.procs[e.proc].of >= 0 && e.places&(1<<chainBit-1) != 0 {
+			moved++
+		}
+	}
+	return moved < len(d.movers)
+}
+
+// Bind starts a run.
+func (d *Orders) Bind(b *sched.Binding) {
+	d.events, d.acc = d.events[:0], d.acc[:0]
+	d.want, d.going, d.loose, d.blocked = -1, false, false, false
+	if b.Machine.Preempt == machine.PreemptRT {
+		d.err = ErrRealTime
+	}
+	if err := d.table.bind(b, d.movers); err != nil {
+		d.err = err
+	}
+}
+
+// Touch adds to what the step in progress touches.
+func (d *Orders) Touch(_ *machine.Ctx, a machine.Access) {
+	n := len(d.events)
+	if n == 0 || d.err != nil || d.blocked {
+		return
+	}
+	d.acc = append(d.acc, a)
+	d.events[n-1].to = len(d.acc)
+}
+
+// Begin is the step of a task that begins a line.
+func (d *Orders) Begin(c *machine.Ctx) {
+	if d.err != nil || d.blocked {
+		return
+	}
+	p := d.table.of(c)
+	chosen := d.going && d.want == p
+	e := event{proc: p, places: d.table.places(p, c.CPUID()), fixed: !chosen}
+	d.record(e)
+}
+
+// Choose takes the next step of the run.
+func (d *Orders) Choose(c *machine.Ctx, p machine.Point) machine.Action {
+	if d.err != nil || d.blocked || d.unknown(p) {
+		return machine.Action{}
+	}
+	if d.going && d.table.procs[d.want].task == c {
+		return machine.Action{} // it begins its line
+	}
+	for {
+		if d.want < 0 && !d.choose() {
+			return machine.Action{}
+		}
+		if a, ok := d.act(c, p); ok {
+			return a
+		}
+	}
+}
+
+// unknown says that the search cannot go on since it does not know what p means.
+func (d *Orders) unknown(p machine.Point) bool {
+	switch {
+	case p.Kind == machine.KCall:
+		d.err = ErrCalls
+	case p.Field.Object == "rcu":
+		d.err = ErrSections
+	}
+	return d.err != nil
+}
+
+// record enters a step, which is no longer wanted.
+func (d *Orders) record(e event) {
+	n := len(d.events)
+	e.from, e.to, e.sync = len(d.acc), len(d.acc), d.loose
+	d.loose, d.want, d.going = false, -1, false
+	switch {
+	case n == len(d.nodes): // nobody chose it
+		d.nodes = append(d.nodes, node{fixed: true, wake: []*branch{{step: &step{proc: e.proc}}}})
+	case d.nodes[n].wake[0].step.proc != e.proc:
+		d.err = fmt.Errorf("the subject is not deterministic: step %d is of process %d, and was "+
+			"of %d", n+1, e.proc, d.nodes[n].wake[0].step.proc)
+	default:
+		e.able = d.nodes[n].able
+	}
+	d.events = append(d.events, e)
+}
+
+// choose decides whose step is next; false when the machine's own rule goes on, since nobody
+// can run or only what other runs did is left.
+func (d *Orders) choose() bool {
+	n := len(d.events)
+	if n < len(d.nodes) {
+		at := &d.nodes[n]
+		if at.fixed {
+			d.loose = n > 0
+			return false
+		}
+		if at.late {
+			if ready, _ := d.table.ready(); ready == 0 {
+				d.loose = true
+				return false
+			}
+		}
+		d.want = at.wake[0].step.proc
+		return true
+	}
+	ready, able := d.table.ready()
+	if ready == 0 {
+		d.loose = true
+		return false
+	}
+	at := node{able: able, late: d.loose}
+	d.inherit(&at)
+	if !d.open(&at, ready) {
+		d.blocked = true
+		return false
+	}
+	d.nodes = append(d.nodes, at)
+	d.want = at.wake[0].step.proc
+	return true
+}
+
+// inherit gives a new state what is left to do of the state before it.
+func (d *Orders) inherit(at *node) {
+	n := len(d.events)
+	if n == 0 || d.Reduction == Naive {
+		return
+	}
+	before := &d.nodes[n-1]
+	done := d.step(n - 1)
+	for _, s := range before.sleep {
+		if !s.dependent(done) {
+			at.sleep = append(at.sleep, s)
+		}
+	}
+	at.wake = before.wake[0].kids
+}
+
+// open makes sure that a new state has a step to take, of those that are ready; false when all
+// of them are asleep.
+func (d *Orders) open(at *node, ready set) bool {
+	for len(at.wake) > 0 && !ready.has(at.wake[0].step.proc) {
+		d.unrunnable++
+		at.wake = at.wake[1:]
+	}
+	if len(at.wake) > 0 {
+		return true
+	}
+	for _, s := range at.sleep {
+		ready &^= one(s.proc)
+	}
+	if ready == 0 {
+		return false
+	}
+	if n := len(d.events); n > 0 && ready.has(d.events[n-1].proc) {
+		p := d.events[n-1].proc // no switch
+		at.wake = append(at.wake, &branch{step: &step{proc: p}})
+		ready &^= one(p)
+	}
+	if len(at.wake) > 0 && d.Reduction == Optimal {
+		return true
+	}
+	each(uint64(ready), func(p int) {
+		if d.Reduction != Optimal || len(at.wake) == 0 {
+			at.wake = append(at.wake, &branch{step: &step{proc: p}})
+		}
+	})
+	return true
+}
+
+// step is event n of the run as a step of its own.
+func (d *Orders) step(n int) *step {
+	e := &d.events[n]
+	return &step{proc: e.proc, places: e.places, sync: e.sync,
+		acc: append([]machine.Access(nil), d.acc[e.from:e.to]...)}
+}
+
+// act does what brings the wanted step about; false when that is done without an action.
+func (d *Orders) act(c *machine.Ctx, p machine.Point) (machine.Action, bool) {
+	q := &d.table.procs[d.want]
+	switch {
+	case q.of >= 0:
+		return d.move(c, p, q)
+	case q.handler != nil:
+		return d.handle(c, p, q.handler)
+	case q.task != c || c.Running() != nil:
+		d.going = !q.task.InLine()
+		return d.toward(c, p, q.task), true
+	case p.Kind == machine.KEnd:
+		d.going = true
+		stay := machine.Action{Kind: machine.SwitchTo, Task: c}
+		if c.Allowed(p, stay) {
+			return stay, true
+		}
+		return machine.Action{}, true
+	}
+	d.take(c, p)
+	return machine.Action{}, true
+}
+
+// take enters the step that c goes on to make.
+func (d *Orders) take(c *machine.Ctx, p machine.Point) {
+	d.record(event{proc: d.want, places: d.table.places(d.want, c.CPUID()),
+		waited: p.Kind == machine.KWait})
+}
+
+// handle is the next step of a handler: its delivery, or one of its own.
+func (d *Orders) handle(c *machine.Ctx, p machine.Point, h *machine.Handler) (
+	machine.Action, bool) {
+	host := h.Host()
+	if host == c {
+		d.take(c, p)
+		return machine.Action{}, true
+	}
+	a := machine.Action{Kind: machine.Interrupt, Handler: h}
+	if host == nil {
+		d.record(event{proc: d.want, places: d.table.places(d.want, h.CPU)})
+	} else if !c.Allowed(p, a) {
+		return d.toward(c, p, host), true
+	}
+	return a, true
+}
+
+// move is the step of a migration: nothing when the task has ended.
+func (d *Orders) move(c *machine.Ctx, p machine.Point, q *process) (machine.Action, bool) {
+	t := q.task
+	if t.Over() {
+		d.record(event{proc: d.want, places: 1 << uint(chainBit+q.of)})
+		return machine.Action{}, false
+	}
+	if t != c {
+		return d.toward(c, p, t), true
+	}
+	d.record(event{proc: d.want,
+		places: d.table.places(d.want, c.CPUID()) | 1<<uint(q.cpu)})
+	return machine.Action{Kind: machine.Move, CPU: q.cpu}, true
+}
+
+// toward switches to t, by way of the task that has its CPU when only that can be preempted for
+// it.
+func (d *Orders) toward(c *machine.Ctx, p machine.Point, t *machine.Ctx) machine.Action {
+	a := machine.Action{Kind: machine.SwitchTo, Task: t}
+	if c.Allowed(p, a) {
+		return a
+	}
+	if cur := t.CPU().Current(); cur != nil && cur != c && cur != t {
+		return machine.Action{Kind: machine.SwitchTo, Task: cur}
+	}
+	return a // the machine says what is wrong
+}
+
+// reverse enters into the trees of the states on the way what each race of the run, which is
+// complete, asks for: that its second step come before its first.
+func (d *Orders) reverse() {
+	o := &d.order
+	o.reset(len(d.table.procs), len(d.events))
+	for j := range d.events {
+		e := &d.events[j]
+		o.add(d.events, j, d.acc[e.from:e.to])
+		o.races(d.events, j, func(f int) { d.plan(f, j) })
+	}
+}
+
+// plan enters into the tree before event f what comes behind it and not because of it, and
+// then event j.
+func (d *Orders) plan(f, j int) {
+	at := &d.nodes[f]
+	if at.fixed {
+		return
+	}
+	d.v = d.v[:0]
+	p := d.events[f].proc
+	for k := f + 1; k < j; k++ {
+		if !d.order.before(d.order.whole, f, p, k) {
+			d.v = append(d.v, d.step(k))
+		}
+	}
+	d.v = append(d.v, d.step(j))
+	for _, s := range at.sleep {
+		if _, ok := begins(s, d.v); ok {
+			return
+		}
+	}
+	rest := at.wake[1:] // what is being taken comes before event j
+	insert(&rest, d.v)
+	at.wake = append(at.wake[:1], rest...)
+}
+
+// back goes to the last state at which a step is left to take; false when there is none.
+func (d *Orders) back() bool {
+	for n := len(d.nodes) - 1; n >= 0; n-- {
+		at := &d.nodes[n]
+		if !at.fixed {
+			if d.Reduction != Naive && n < len(d.events) {
+				at.sleep = append(at.sleep, d.step(n))
+			}
+			if at.wake = at.wake[1:]; len(at.wake) > 0 {
+				d.nodes = d.nodes[:n+1]
+				return true
+			}
+		}
+		d.nodes[n] = node{}
+	}
+	d.nodes = d.nodes[:0]
+	return false
+}
