@@ -247,6 +247,11 @@ func (c *Ctx) Next(p Point) *Ctx {
 	return best
 }
 
+// Stuck says whether c cannot go on at p by itself: it waits or has ended.
+func (c *Ctx) Stuck(p Point) bool {
+	return p.Kind == KWait || p.Kind == KEnd && c.depth == 0 && c.Over() || c.ending(p)
+}
+
 // ending says whether c is an idle CPU at the end of the only handler that it runs: who is
 // switched to there comes when the handler has returned.
 func (c *Ctx) ending(p Point) bool { return c.idle && c.depth == 1 && p.Kind == KEnd }

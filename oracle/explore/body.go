@@ -3,8 +3,14 @@
 package explore
 
 import (
+	"errors"
+
 	"allocfuzz/impls/machine"
 )
+
+// ErrNotDeterministic says that the same decisions gave another run.
+var ErrNotDeterministic = errors.New("the subject is not deterministic: the same decisions gave " +
+	"another run")
 
 // A Body is what is run again and again: a program on a subject, or a test's own tasks. A run
 // is a pure function of the decisions.

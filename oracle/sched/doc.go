@@ -18,6 +18,8 @@ type Binding struct {
 	Machine  *machine.Machine
 	Tasks    []*machine.Ctx
 	Handlers []*machine.Handler
+	// Deliveries is how often a departure may deliver a handler, 0 for once.
+	Deliveries int
 }
 
 // Context finds the number of a task or handler; -1 when it has none.

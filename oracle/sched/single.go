@@ -18,34 +18,41 @@ func (s *Survey) Bind(b *Binding) {
 
 // Choose counts and goes on.
 func (s *Survey) Choose(c *machine.Ctx, p machine.Point) machine.Action {
-	s.acts = s.binding.allowed(s.acts[:0], c, p)
+	s.acts = s.binding.Departures(s.acts[:0], c, p)
 	s.Allowed = append(s.Allowed, len(s.acts))
 	return machine.Action{}
 }
 
-// allowed appends every departure that may be taken at p: deliveries of handlers
-// that were not delivered yet, switches to who would not go on anyway, moves and a failing
-// page request.
-func (b *Binding) allowed(out []machine.Action, c *machine.Ctx, p machine.Point) []machine.Action {
+// Departures appends every departure that may be taken at p: deliveries of handlers that were
+// not delivered yet, or not often enough, switches to who would not go on anyway, moves and a
+// failing page request.
+func (b *Binding) Departures(out []machine.Action, c *machine.Ctx, p machine.Point) (
+	acts []machine.Action) {
 	next := c.Next(p)
-	add := func(a machine.Action) {
-		if c.Allowed(p, a) {
-			out = append(out, a)
-		}
-	}
 	for i := range b.Tasks {
-		if h := b.Handlers[i]; h != nil && (h.Due() || h.Host() != nil) {
-			add(machine.Action{Kind: machine.Interrupt, Handler: h})
+		if h := b.Handlers[i]; h != nil && (h.Host() != nil || h.Delivered() < max(1, b.Deliveries)) {
+			out = offer(out, c, p, machine.Action{Kind: machine.Interrupt, Handler: h})
 		}
 		if t := b.Tasks[i]; t != nil && t != next {
-			add(machine.Action{Kind: machine.SwitchTo, Task: t})
+			out = offer(out, c, p, machine.Action{Kind: machine.SwitchTo, Task: t})
 		}
 	}
-	for cpu := range b.Machine.CPUs {
-		add(machine.Action{Kind: machine.Move, CPU: cpu})
+	if c.Movable() {
+		for cpu := range b.Machine.CPUs {
+			out = offer(out, c, p, machine.Action{Kind: machine.Move, CPU: cpu})
+		}
 	}
 	if p.Kind == machine.KPageAlloc {
-		add(machine.Action{Kind: machine.FailPages})
+		out = offer(out, c, p, machine.Action{Kind: machine.FailPages})
+	}
+	return out
+}
+
+// offer appends a where it is allowed.
+func offer(out []machine.Action, c *machine.Ctx, p machine.Point, a machine.Action) (
+	acts []machine.Action) {
+	if c.Allowed(p, a) {
+		out = append(out, a)
 	}
 	return out
 }
@@ -74,7 +81,7 @@ func (s *Single) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 		return machine.Action{}
 	}
 	s.taken = true
-	s.acts = s.binding.allowed(s.acts[:0], c, p)
+	s.acts = s.binding.Departures(s.acts[:0], c, p)
 	if s.Which >= len(s.acts) {
 		return machine.Action{}
 	}
@@ -94,6 +101,7 @@ type Random struct {
 // Bind starts a run.
 func (r *Random) Bind(b *Binding) {
 	r.binding = *b
+	r.binding.Deliveries = 3
 	r.state = r.Seed*0x9e3779b97f4a7c15 + 0x632be59bd9b4e019
 }
 
@@ -109,15 +117,7 @@ func (r *Random) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 	if r.draw(r.Every) != 0 {
 		return machine.Action{}
 	}
-	r.acts = r.binding.allowed(r.acts[:0], c, p)
-	for _, h := range r.binding.Handlers {
-		if h == nil || h.Due() || h.Delivered() > 2 {
-			continue
-		}
-		if a := (machine.Action{Kind: machine.Interrupt, Handler: h}); c.Allowed(p, a) {
-			r.acts = append(r.acts, a)
-		}
-	}
+	r.acts = r.binding.Departures(r.acts[:0], c, p)
 	if len(r.acts) == 0 {
 		return machine.Action{}
 	}
