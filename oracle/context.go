@@ -79,16 +79,13 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	r.judge.ctx = c
 	op := &r.lines[pos-r.base].Op
 	r.res.Counts.Operations += max(1, len(op.Slots))
-	if !r.exec.Ready(op) {
-		x.op = op
-		c.Wait(x)
-	}
+	x.await(c, op)
 	r.pattern = r.pattern.Next()
 	op.Pattern = r.pattern
 	r.creates(op)
 	if op.Code.Bulk() {
 		x.bulk(c, op)
-		c.EndLine(next)
+		x.end(c, op, next)
 		return
 	}
 	x.stuck = r.stuck(op)
@@ -113,7 +110,68 @@ func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	} else {
 		r.farBetween(c)
 	}
+	x.end(c, op, next)
+}
+
+// await waits until every name that the operation uses was bound.
+func (x *ctxRun) await(c *machine.Ctx, op *impls.Op) {
+	watched := c.Watched()
+	if watched {
+		touchNames(c, op, false)
+	}
+	if x.r.exec.Ready(op) {
+		return
+	}
+	x.op = op
+	c.Wait(x)
+	if watched {
+		touchNames(c, op, false)
+	}
+}
+
+// end ends the line.
+func (x *ctxRun) end(c *machine.Ctx, op *impls.Op, next int) {
+	if c.Watched() {
+		touchNames(c, op, true)
+	}
 	c.EndLine(next)
+}
+
+// Numbers of names as objects that steps touch: a slot's is added to them.
+const (
+	objectSlot  = 0x534c4f54 << 24
+	objectCache = 0x43414348 << 24
+)
+
+// touchNames tells who watches the run which names an operation uses when it begins, and which
+// it binds when it is done. A name that is given up is written when the operation begins.
+func touchNames(c *machine.Ctx, op *impls.Op, done bool) {
+	kind := machine.Reads
+	if done || play.Frees(op.Code) || op.Code == impls.OpRealloc || op.Code == impls.OpDestroy {
+		kind = machine.Writes
+	}
+	touch := func(object uint64, n int32) {
+		if n >= 0 {
+			c.Touch(machine.Access{Object: object + uint64(n), Kind: kind})
+		}
+	}
+	if bulk := op.Code == impls.OpAllocBulk; done || !bulk {
+		for _, n := range op.Slots {
+			touch(objectSlot, n)
+		}
+	}
+	if done {
+		touch(objectSlot, op.Result)
+		if op.Code == impls.OpCreate {
+			touch(objectCache, op.Cache)
+		}
+		return
+	}
+	touch(objectSlot, op.Slot)
+	if op.Code != impls.OpDestroy {
+		kind = machine.Reads
+	}
+	touch(objectCache, op.Cache)
 }
 
 // call makes the allocator's call and has its event judged: a free when it

@@ -31,9 +31,10 @@ type document struct {
 	BuildSeconds float64               `json:"build_seconds,omitempty"` // run
 	FuzzSeconds  float64               `json:"fuzz_seconds,omitempty"`  // run
 	Import       *imported             `json:"import,omitempty"`
-	Misuse       []misuseTable         `json:"misuse,omitempty"`   // subjects --misuse
-	Rows         []historical          `json:"rows,omitempty"`     // subjects
-	LastRun      *when                 `json:"last_run,omitempty"` // subjects: of its counts
+	Explorations []exploration         `json:"explorations,omitempty"` // explore
+	Misuse       []misuseTable         `json:"misuse,omitempty"`       // subjects --misuse
+	Rows         []historical          `json:"rows,omitempty"`         // subjects
+	LastRun      *when                 `json:"last_run,omitempty"`     // subjects: of its counts
 }
 
 // When is the run that counts are of.

@@ -37,7 +37,8 @@ func (c *Counts) Share() float64 {
 	return float64(c.Unsupported) / float64(c.Operations)
 }
 
-func countsOf(programs int, c *oracle.Counts) Counts {
+// CountsOf are the counts of programs that an oracle counted.
+func CountsOf(programs int, c *oracle.Counts) Counts {
 	return Counts{Programs: programs, Operations: c.Operations, Unsupported: c.Unsupported,
 		Skipped: c.Skipped, Refused: c.Refused}
 }

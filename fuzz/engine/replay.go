@@ -49,7 +49,7 @@ func (p *Replay) Counts() Counts {
 	if p.Err != nil || p.Verdict.Left != "" {
 		return Counts{}
 	}
-	return countsOf(1, &p.Verdict.Counts)
+	return CountsOf(1, &p.Verdict.Counts)
 }
 
 // Until calls f with the replayer's runner and waits until it returns or ctx ends.

@@ -43,6 +43,9 @@ func (c *Ctx) Touch(a Access) {
 	}
 }
 
+// Watched says whether a Watcher is told of accesses.
+func (c *Ctx) Watched() bool { return c.sim != nil && c.sim.watcher != nil }
+
 // touch tells of an access of c's to an object, out of line so that the accessors stay small.
 func (c *Ctx) touch(object uint64, k AccessKind) {
 	c.sim.watcher.Touch(c, Access{Object: object, Kind: k})
@@ -102,7 +105,7 @@ func (s *Sim) CanRun(c *Ctx) bool {
 	if cur == nil || cur == c {
 		return s.runnable(c) && !s.outranked(c)
 	}
-	return cur.maySwitch(Point{Kind: cur.at}, c)
+	return !cur.idle && cur.maySwitch(Point{Kind: cur.at}, c)
 }
 
 // CanMove says whether c, where it stands, may be moved to a CPU.

@@ -65,6 +65,7 @@ type node struct {
 	wake  []*branch // to be taken from here; the first is being taken
 	sleep []*step   // taken already, by earlier runs: a run that begins so repeats one
 	able  set       // who could run
+	ready set       // and whose next step could be taken
 	fixed bool      // the machine's own rule takes it
 	late  bool      // nobody could run before that rule went on
 }
@@ -246,7 +247,7 @@ func (d *Orders) choose() bool {
 		d.loose = true
 		return false
 	}
-	at := node{able: able, late: d.loose}
+	at := node{able: able, ready: ready, late: d.loose}
 	d.inherit(&at)
 	if !d.open(&at, ready) {
 		d.blocked = true
@@ -276,11 +277,7 @@ func (d *Orders) inherit(at *node) {
 // open makes sure that a new state has a step to take, of those that are ready; false when all
 // of them are asleep.
 func (d *Orders) open(at *node, ready set) bool {
-	for len(at.wake) > 0 && !ready.has(at.wake[0].step.proc) {
-		d.unrunnable++
-		at.wake = at.wake[1:]
-	}
-	if len(at.wake) > 0 {
+	if d.runnable(at) {
 		return true
 	}
 	for _, s := range at.sleep {
@@ -303,6 +300,16 @@ func (d *Orders) open(at *node, ready set) bool {
 		}
 	})
 	return true
+}
+
+// runnable leaves out what is planned of a state and cannot be run there, and says whether
+// anything is left.
+func (d *Orders) runnable(at *node) bool {
+	for len(at.wake) > 0 && !at.ready.has(at.wake[0].step.proc) {
+		d.unrunnable++
+		at.wake = at.wake[1:]
+	}
+	return len(at.wake) > 0
 }
 
 // step is event n of the run as a step of its own.
@@ -431,7 +438,7 @@ func (d *Orders) back() bool {
 			if d.Reduction != Naive && n < len(d.events) {
 				at.sleep = append(at.sleep, d.step(n))
 			}
-			if at.wake = at.wake[1:]; len(at.wake) > 0 {
+			if at.wake = at.wake[1:]; d.runnable(at) {
 				d.nodes = d.nodes[:n+1]
 				return true
 			}

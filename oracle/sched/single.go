@@ -30,7 +30,8 @@ func (b *Binding) Departures(out []machine.Action, c *machine.Ctx, p machine.Poi
 	acts []machine.Action) {
 	next := c.Next(p)
 	for i := range b.Tasks {
-		if h := b.Handlers[i]; h != nil && (h.Host() != nil || h.Delivered() < max(1, b.Deliveries)) {
+		h := b.Handlers[i]
+		if h != nil && (h.Host() != nil || h.Delivered() < max(1, b.Deliveries)) {
 			out = offer(out, c, p, machine.Action{Kind: machine.Interrupt, Handler: h})
 		}
 		if t := b.Tasks[i]; t != nil && t != next {

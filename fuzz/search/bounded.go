@@ -1,0 +1,216 @@
+package search
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"allocfuzz/oracle/explore"
+)
+
+// unitDepth is the number of departures by which the schedules of one number of them are parted.
+const unitDepth = 2
+
+// bounded searches all schedules of 0, 1, 2, … departures within bounds. One with a finding
+// stops it behind the schedules of as many departures that come before it.
+func (s *search) bounded(bounds explore.Bounds) error {
+	from := 0
+	if st := s.opt.Resume; st != nil {
+		from = s.resume(st)
+	}
+	for total := from; total <= bounds.Total(); total++ {
+		n, complete, err := s.layer(bounds, total)
+		if err != nil || !complete {
+			return err
+		}
+		if n == 0 {
+			s.res.Complete, s.res.Exhausted = true, s.opt.Shards == 1
+			return nil
+		}
+		if s.done() {
+			return nil
+		}
+	}
+	s.res.Complete = true
+	return nil
+}
+
+// A layer is the schedules of one number of departures under way.
+type layer struct {
+	*search
+	bounds  explore.Bounds
+	total   int
+	units   []explore.Unit
+	tallies []*tally // of each unit, nil while it was not ended
+	next    atomic.Int64
+	stop    atomic.Int64 // the first unit with a finding; those behind it are not searched
+	made    atomic.Int64 // schedules
+	points  atomic.Uint64
+	ended   atomic.Int64 // units
+	mu      sync.Mutex   // guards failed, and calls of Progress and Checkpoint
+	failed  error
+}
+
+// layer searches the schedules of total departures. It returns the number of its parts.
+func (s *search) layer(bounds explore.Bounds, total int) (parts int, complete bool, err error) {
+	l := &layer{search: s, bounds: bounds, total: total}
+	if err := l.plan(); err != nil {
+		return 0, false, err
+	}
+	l.stop.Store(int64(len(l.units)))
+	l.takeUp()
+	var wait sync.WaitGroup
+	for range min(s.opt.Parallel, max(1, len(l.units))) {
+		wait.Go(l.work)
+	}
+	wait.Wait()
+	complete = l.gather()
+	return len(l.units), complete, l.failed
+}
+
+// plan parts the schedules, and takes this shard's.
+func (l *layer) plan() error {
+	b := newBody(l.p, l.v, l.opt.Run)
+	defer b.close()
+	all := &explore.Bounded{Bounds: l.bounds}
+	return guarded(func() error {
+		units, err := all.Units(b, l.total, unitDepth)
+		for i := range units {
+			if i%l.opt.Shards == l.opt.Shard {
+				l.units = append(l.units, units[i])
+			}
+		}
+		l.tallies = make([]*tally, len(l.units))
+		return err
+	})
+}
+
+// work searches one unit after the other until none is left.
+func (l *layer) work() {
+	b := newBody(l.p, l.v, l.opt.Run)
+	defer b.close()
+	all := &explore.Bounded{Bounds: l.bounds, Check: checkEvery}
+	for {
+		i := l.next.Add(1) - 1
+		if i >= int64(len(l.units)) || i > l.stop.Load() || l.over() {
+			return
+		}
+		if l.tallies[i] != nil {
+			continue
+		}
+		t, err := l.unit(b, all, int(i))
+		if err != nil {
+			l.fail(err)
+			return
+		}
+		if t != nil {
+			l.mu.Lock()
+			l.tallies[i] = t
+			l.ended.Add(1)
+			l.save()
+			l.mu.Unlock()
+		}
+	}
+}
+
+func (l *layer) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil {
+		l.failed = err
+	}
+}
+
+// over says whether the layer is to end early.
+func (l *layer) over() bool {
+	return stopped(l.ctx) || l.left >= 0 && l.made.Load() >= int64(l.left)
+}
+
+// unit searches one unit; nil when it was cut short without a finding.
+func (l *layer) unit(b *body, all *explore.Bounded, i int) (*tally, error) {
+	t := &tally{}
+	cut := false
+	err := guarded(func() error {
+		u := l.units[i]
+		_, err := all.Explore(b, u, l.total, func(r *explore.Run, _ []explore.Departure) bool {
+			if l.left >= 0 && l.made.Load() >= int64(l.left) || int64(i) > l.stop.Load() ||
+				stopped(l.ctx) {
+				cut = true
+				return false
+			}
+			l.made.Add(1)
+			l.points.Add(r.Points)
+			t.add(r, b)
+			l.tell(i)
+			return !r.Bad || l.opt.All
+		})
+		return err
+	})
+	if t.finding != nil && !l.opt.All {
+		for old := l.stop.Load(); int64(i) < old && !l.stop.CompareAndSwap(old, int64(i)); {
+			old = l.stop.Load()
+		}
+		return t, err
+	}
+	if cut {
+		if l.left < 0 || int64(i) > l.stop.Load() {
+			return nil, err
+		}
+		t.cut = true
+	}
+	return t, err
+}
+
+// tell tells of progress.
+func (l *layer) tell(unit int) {
+	n := l.made.Load()
+	if l.opt.Progress == nil || n%progressEvery != 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.opt.Progress(Progress{Subject: l.v, Departures: l.total,
+		Schedules: l.res.Schedules + int(n), Points: l.res.Points + l.points.Load(),
+		Part: unit + 1, Parts: len(l.units)})
+}
+
+// gather joins the units that count: all of them, or those up to the first with a finding.
+func (l *layer) gather() (complete bool) {
+	sum := &tally{states: states{}}
+	complete = l.failed == nil
+	for i, t := range l.tallies {
+		if int64(i) > l.stop.Load() {
+			break
+		}
+		if t == nil {
+			complete = false
+			continue
+		}
+		complete = complete && !t.cut
+		sum.join(t)
+	}
+	if l.left >= 0 {
+		l.left = max(0, l.left-sum.schedules)
+	}
+	if sum.finding != nil && !l.opt.All {
+		complete = false
+	}
+	l.level(string(Bound), l.total, sum, complete)
+	return complete
+}
+
+// join adds what another part gave.
+func (t *tally) join(u *tally) {
+	if t.finding == nil && u.finding != nil {
+		t.first, t.finding, t.anchors, t.hash = t.schedules+u.first, u.finding, u.anchors, u.hash
+	}
+	t.schedules += u.schedules
+	t.redundant += u.redundant
+	t.points += u.points
+	t.counts.Add(&u.counts)
+	t.found += u.found
+	t.capped = t.capped || u.capped
+	//tidy:maporder a set joins a set
+	for v := range u.states {
+		t.capped = !t.states.add(v) || t.capped
+	}
+}

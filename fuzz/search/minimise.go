@@ -1,0 +1,161 @@
+package search
+
+import (
+	"slices"
+
+	"allocfuzz/impls"
+	"allocfuzz/impls/machine"
+	"allocfuzz/oracle"
+	"allocfuzz/oracle/explore"
+	"allocfuzz/oracle/sched"
+)
+
+// Minimised is a schedule that was made smaller.
+type Minimised struct {
+	Anchors []sched.Anchor
+	Finding *oracle.Finding // the same identity as before
+	Hash    uint64
+	Tries   int // runs
+	Before  int // departures of the schedule that was given
+	After   int
+}
+
+// Minimise takes away what a schedule does not need to show a finding of the same identity: it
+// leaves the fewest departures that a search with a small budget finds, each of which is
+// needed, as early in its line as it goes. Strictly replayed the schedule is the run it says.
+func Minimise(p *oracle.Compiled, v *impls.Variant, opt oracle.Options, anchors []sched.Anchor,
+	identity string) (*Minimised, error) {
+	m := &minimiser{b: newBody(p, v, opt), identity: identity}
+	defer m.b.close()
+	err := guarded(func() error {
+		acts := flat(anchors)
+		m.out.Before = len(acts)
+		if !m.shows(acts) {
+			return errLost
+		}
+		m.thin()
+		m.fewest()
+		m.thin()
+		m.earlier()
+		return nil
+	})
+	m.out.After = len(flat(m.out.Anchors))
+	return &m.out, err
+}
+
+// errLost says that a finding did not repeat.
+var errLost = explore.ErrNotDeterministic
+
+type minimiser struct {
+	b        *body
+	identity string
+	out      Minimised
+}
+
+// flat parts anchors so that each has one act.
+func flat(anchors []sched.Anchor) []sched.Anchor {
+	var out []sched.Anchor
+	for i := range anchors {
+		for _, act := range anchors[i].Acts {
+			a := anchors[i]
+			a.Acts = []sched.Act{act}
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// shows says whether departures show the finding, and keeps what was really taken when that is
+// no more than before.
+func (m *minimiser) shows(acts []sched.Anchor) bool {
+	m.out.Tries++
+	m.b.Run(sched.NewReplay(sched.Repair, acts))
+	f := m.b.res.Finding()
+	if f == nil || f.Identity() != m.identity {
+		return false
+	}
+	m.out.Anchors, m.out.Finding, m.out.Hash = m.b.runner.Recorded(), f, m.b.res.Hash
+	return true
+}
+
+// thin takes departures away, many at a time and then each by itself, until every one is needed.
+func (m *minimiser) thin() {
+	for part := max(1, len(flat(m.out.Anchors))/2); ; part = max(1, part/2) {
+		took := false
+		for from := 0; ; {
+			acts := flat(m.out.Anchors)
+			if from >= len(acts) {
+				break
+			}
+			if m.shows(slices.Delete(slices.Clone(acts), from, min(from+part, len(acts)))) {
+				took = true
+				continue
+			}
+			from += part
+		}
+		if part == 1 && !took {
+			return
+		}
+	}
+}
+
+// fewestMax bounds the schedules that are tried for one of fewer departures.
+const fewestMax = 4000
+
+// fewest looks for a schedule of fewer departures that shows the same.
+func (m *minimiser) fewest() {
+	bounds := m.bounds()
+	all := &explore.Bounded{Bounds: bounds}
+	left := fewestMax
+	for total := 0; total < bounds.Total() && left > 0; total++ {
+		shown := false
+		_, err := all.Explore(m.b, explore.Unit{Left: bounds}, total,
+			func(r *explore.Run, _ []explore.Departure) bool {
+				m.out.Tries++
+				left--
+				if f := m.b.res.Finding(); f != nil && f.Identity() == m.identity {
+					m.out.Anchors, m.out.Finding = m.b.runner.Recorded(), f
+					m.out.Hash, shown = r.Hash, true
+				}
+				return !shown && left > 0
+			})
+		if err != nil || shown {
+			return
+		}
+	}
+}
+
+// bounds are those of the departures at hand.
+func (m *minimiser) bounds() explore.Bounds {
+	var b explore.Bounds
+	for _, a := range flat(m.out.Anchors) {
+		switch a.Acts[0].Kind {
+		case machine.Interrupt:
+			b.Interrupts++
+		case machine.FailPages:
+			b.Failures++
+		case machine.SwitchTo, machine.Move:
+			b.Preemptions++
+		}
+	}
+	return b
+}
+
+// earlier takes each departure at the first attempt of its line that shows the same: a later one
+// is lost more easily when the code changes.
+func (m *minimiser) earlier() {
+	for i := 0; i < len(flat(m.out.Anchors)); i++ {
+		acts := flat(m.out.Anchors)
+		for n := 1; n < acts[i].N; n++ {
+			try := slices.Clone(acts)
+			try[i].N = n
+			if !m.shows(try) {
+				continue
+			}
+			if len(flat(m.out.Anchors)) <= len(acts) {
+				break
+			}
+			m.shows(acts)
+		}
+	}
+}
