@@ -127,8 +127,8 @@ func (f *follower) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 	f.acts = f.binding.Departures(f.acts[:0], c, p)
 	for i := range f.acts {
 		a := &f.acts[i]
-		if c.Over() && a.Kind == machine.Move || from != nil && a.Task == from {
-			continue // there and back again is nothing
+		if f.idle(c, a, from) {
+			continue
 		}
 		left := f.left
 		if cost := chargeOf(c, p, a); (f.wide || cost == free) && left.spend(cost) {
@@ -136,6 +136,18 @@ func (f *follower) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 		}
 	}
 	return machine.Action{}
+}
+
+// idle says whether a departure would change nothing: a move of what has ended, a switch back to
+// where the last one came from, or from one that waits to another.
+func (f *follower) idle(c *machine.Ctx, a *machine.Action, from *machine.Ctx) bool {
+	switch a.Kind {
+	case machine.Move:
+		return c.Over()
+	case machine.SwitchTo:
+		return from != nil && a.Task == from || a.Task.Waits()
+	}
+	return false
 }
 
 // follow notes a switch.

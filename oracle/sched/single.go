@@ -24,8 +24,8 @@ func (s *Survey) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 }
 
 // Departures appends every departure that may be taken at p: deliveries of handlers that were
-// not delivered yet, or not often enough, switches to who would not go on anyway, moves and a
-// failing page request.
+// not delivered yet, or not often enough, switches to who would not go on anyway and has lines left, moves
+// and a failing page request.
 func (b *Binding) Departures(out []machine.Action, c *machine.Ctx, p machine.Point) (
 	acts []machine.Action) {
 	next := c.Next(p)
@@ -34,7 +34,7 @@ func (b *Binding) Departures(out []machine.Action, c *machine.Ctx, p machine.Poi
 		if h != nil && (h.Host() != nil || h.Delivered() < max(1, b.Deliveries)) {
 			out = offer(out, c, p, machine.Action{Kind: machine.Interrupt, Handler: h})
 		}
-		if t := b.Tasks[i]; t != nil && t != next {
+		if t := b.Tasks[i]; t != nil && t != next && !t.Over() {
 			out = offer(out, c, p, machine.Action{Kind: machine.SwitchTo, Task: t})
 		}
 	}
