@@ -63,6 +63,12 @@ type Chooser interface {
 	Choose(c *Ctx, p Point) Action
 }
 
+// A Picker is a Chooser that is also asked when a handler on an idle CPU has returned and nobody
+// runs: who comes next. Go leaves it to the order of lines.
+type Picker interface {
+	Pick() Action
+}
+
 // A LineFilter is a Chooser that need not be asked on every line: Wants is called
 // when a line begins.
 type LineFilter interface {
@@ -135,6 +141,10 @@ func (c *Ctx) decide(p Point) {
 		c.at = p.Kind
 		a := s.chooser.Choose(c, p)
 		if a.Kind == Go {
+			s.end = Decision{}
+			if s.recording && c.ending(p) {
+				s.end = c.decision(p, a)
+			}
 			return
 		}
 		if !c.Allowed(p, a) {
@@ -144,20 +154,36 @@ func (c *Ctx) decide(p Point) {
 		if s.recording {
 			s.record(c, p, a)
 		}
-		c.apply(a)
-		if s.after != nil {
-			return
+		if c.ending(p) && (a.Kind == SwitchTo || a.Kind == Interrupt) {
+			s.after = a
+			return // it comes when the handler has returned
 		}
+		c.apply(a)
 	}
 }
 
 func (s *Sim) record(c *Ctx, p Point, a Action) {
+	s.decisions = append(s.decisions, c.decision(p, a))
+}
+
+func (c *Ctx) decision(p Point, a Action) Decision {
 	d := Decision{Pos: c.f.pos, Iter: c.f.iter, Handler: c.f.handler, Delivery: c.f.delivery,
 		Point: p, Action: a}
 	if a.Task != nil {
 		d.CPU = a.Task.cpu.ID
 	}
-	s.decisions = append(s.decisions, d)
+	return d
+}
+
+// target is who runs by a switch or an interrupt.
+func (s *Sim) target(a Action) *Ctx {
+	switch {
+	case a.Kind == SwitchTo:
+		return a.Task
+	case a.Handler.active:
+		return a.Handler.host
+	}
+	return s.hand(a.Handler)
 }
 
 // Allowed says whether a may be chosen by c at p.
@@ -297,20 +323,12 @@ func (c *Ctx) apply(a Action) {
 			c.chosen = true
 			return
 		}
-		if c.ending(Point{Kind: c.at}) {
-			s.after = a.Task
-			return
-		}
 		if a.Task.cpu == c.cpu {
 			c.cpu.cur = nil // until the task settles
 		}
 		s.yieldTo(c, a.Task)
 	case Interrupt:
-		to := a.Handler.host
-		if !a.Handler.active {
-			to = s.hand(a.Handler)
-		}
-		if to == c {
+		if to := s.target(a); to == c {
 			c.serve()
 		} else {
 			s.yieldTo(c, to)

@@ -48,9 +48,11 @@ type Sim struct {
 	chooser   Chooser
 	filter    LineFilter
 	watcher   Watcher
-	next      *Ctx // to be resumed
-	after     *Ctx // to be resumed when the idle context that runs has ended
-	solo      bool // one task and nothing else: no need to ask who is next
+	picker    Picker
+	end       Decision // not to depart at the end of a handler on an idle CPU, as Record keeps it
+	next      *Ctx     // to be resumed
+	after     Action   // taken when the idle context that runs has ended
+	solo      bool     // one task and nothing else: no need to ask who is next
 	aborting  bool
 	panicked  any
 	stack     []byte
@@ -84,7 +86,7 @@ func (s *Sim) reset() {
 	s.handlers = s.handlers[:0]
 	s.barriers, s.passed, s.cursor, s.quiet = s.barriers[:0], 0, -1, nil
 	s.chooser, s.filter, s.watcher, s.solo = nil, nil, nil, false
-	s.next, s.after = nil, nil
+	s.next, s.after, s.picker, s.end = nil, Action{}, nil, Decision{}
 	s.aborting, s.panicked, s.stack, s.steps, s.switches = false, nil, nil, 0, 0
 	s.hash = hashSeed
 	s.recording, s.tracing = false, false
@@ -209,14 +211,15 @@ func (s *Sim) Run(ch Chooser) error {
 	s.chooser = ch
 	s.filter, _ = ch.(LineFilter)
 	s.watcher, _ = ch.(Watcher)
+	s.picker, _ = ch.(Picker)
 	s.solo = len(s.tasks) == 1 && len(s.handlers) == 0 && len(s.barriers) == 0 && ch == nil
 	s.next = s.pickNext()
 	for s.next != nil && !s.aborting {
 		c := s.next
-		s.next, s.after = nil, nil
+		s.next, s.after = nil, Action{}
 		s.resume(c)
 		if s.next == nil {
-			s.next = s.after
+			s.next = s.following(c)
 		}
 		if s.next == nil && !s.aborting {
 			s.next = s.pickNext()
@@ -229,6 +232,34 @@ func (s *Sim) Run(ch Chooser) error {
 		return &Panic{Value: s.panicked, Stack: s.stack}
 	}
 	return nil
+}
+
+// following is who was chosen to come behind an idle context whose handler has returned: at the
+// end of the handler or now; nil when nobody was.
+func (s *Sim) following(c *Ctx) *Ctx {
+	if s.after.Kind == SwitchTo && s.runnable(s.after.Task) ||
+		s.after.Kind == Interrupt && (s.after.Handler.active || s.deliverable(s.after.Handler)) {
+		return s.target(s.after)
+	}
+	if s.after.Kind != Go || !c.idle || s.picker == nil || s.aborting {
+		return nil
+	}
+	defer func() { s.caught(recover()) }()
+	a := s.picker.Pick()
+	if a.Kind == Go {
+		return nil
+	}
+	if a.Kind != SwitchTo && a.Kind != Interrupt {
+		panic("allocfuzz: the chooser picks a " + a.Kind.String() + ", which is nobody")
+	}
+	if s.recording && s.end.Handler != nil {
+		d := s.end
+		if d.Action = a; a.Task != nil {
+			d.CPU = a.Task.cpu.ID
+		}
+		s.decisions = append(s.decisions, d)
+	}
+	return s.target(a)
 }
 
 // pickNext is pick outside every context: a panic of the function at a barrier has

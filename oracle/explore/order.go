@@ -118,7 +118,7 @@ func (o *order) add(events []event, j int, acc []machine.Access) {
 		o.placed[k] = j
 	})
 	for i := range acc {
-		o.access(j, &acc[i])
+		o.access(events, j, &acc[i])
 	}
 	if e.sync {
 		for _, l := range o.last {
@@ -135,12 +135,10 @@ func (o *order) add(events []event, j int, acc []machine.Access) {
 }
 
 // access finds the predecessors of event j on one object, and enters it there.
-func (o *order) access(j int, a *machine.Access) {
+func (o *order) access(events []event, j int, a *machine.Access) {
 	x := o.object(a.Object)
 	if a.Kind == machine.Reads {
-		if x.write >= 0 && x.write != j {
-			o.preds = append(o.preds, edge{x.write, conflict})
-		}
+		o.after(events, j, x.write, conflict)
 		x.reads = append(x.reads, j)
 		return
 	}
@@ -148,13 +146,9 @@ func (o *order) access(j int, a *machine.Access) {
 	if a.Kind == machine.Acquires && x.kind == machine.Releases {
 		kind = release
 	}
-	if x.write >= 0 && x.write != j {
-		o.preds = append(o.preds, edge{x.write, kind})
-	}
+	o.after(events, j, x.write, kind)
 	for _, r := range x.reads {
-		if r != j {
-			o.preds = append(o.preds, edge{r, conflict})
-		}
+		o.after(events, j, r, conflict)
 	}
 	if a.Kind == machine.Acquires && x.held >= 0 {
 		o.locks = append(o.locks, x.held)
@@ -163,6 +157,18 @@ func (o *order) access(j int, a *machine.Access) {
 		x.held = j
 	}
 	x.write, x.reads, x.kind = j, x.reads[:0], a.Kind
+}
+
+// after enters an edge to event j. Between two events of one place it is one of the place, whatever
+// else they share.
+func (o *order) after(events []event, j, from int, kind edgeKind) {
+	if from < 0 || from == j {
+		return
+	}
+	if events[from].places&events[j].places != 0 {
+		kind = place
+	}
+	o.preds = append(o.preds, edge{from, kind})
 }
 
 // races calls f for every event that event j, entered last, could come before, though it came
