@@ -244,6 +244,9 @@ func (l *LocalLock) Init(f *Field, cpu *CPU) {
 	l.native = nativeLock{}
 }
 
+// number is that of l as an object that steps touch.
+func (l *LocalLock) number() uint64 { return mix(l.f.hash, uint64(l.cpu.ID)) }
+
 // Guard is the guard "l is held".
 func (l *LocalLock) Guard() Guard { return Guard{local: l} }
 
@@ -281,7 +284,7 @@ func (l *LocalLock) Lock(c *Ctx) Flags {
 	c.point(KLock, l.f)
 	c.want = nil
 	if c.sim.watcher != nil {
-		c.touch(mix(l.f.hash, uint64(l.cpu.ID)), Acquires)
+		c.touch(l.number(), Acquires)
 	}
 	if l.owner == c {
 		c.Die(fault.Deadlock, "%s waits for local lock %s, which it holds", c.Where().Task,
@@ -313,7 +316,7 @@ func (l *LocalLock) Unlock(c *Ctx, flags Flags) {
 	}
 	c.point(KUnlock, l.f)
 	if c.sim.watcher != nil {
-		c.touch(mix(l.f.hash, uint64(l.cpu.ID)), Releases)
+		c.touch(l.number(), Releases)
 	}
 	if !l.heldBy(c) {
 		c.Fault(fault.StateLeaked, "unlock of local lock %s, which %s does not hold", l.f.Name(),

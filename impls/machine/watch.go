@@ -97,6 +97,18 @@ func (c *Ctx) Waits() bool {
 	return c.wait.on != nil && !c.wait.gaveUp && !c.wait.on.Ready(c)
 }
 
+// Wants is the lock that c stands at, as the object that its next step acquires; ok is false when
+// it stands at none.
+func (c *Ctx) Wants() (a Access, ok bool) {
+	switch l := c.want.(type) {
+	case *SpinLock:
+		return Access{l.object, Acquires}, true
+	case *LocalLock:
+		return Access{l.number(), Acquires}, true
+	}
+	return Access{}, false
+}
+
 // CanRun says whether c could be made to run now by switches alone: it has its CPU, or could
 // get it, if need be from a task that is preempted where it stands. A lock that c is about to
 // take does not count.

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"slices"
 
 	"allocfuzz/impls/machine"
 	"allocfuzz/oracle/sched"
@@ -89,8 +90,10 @@ type follower struct {
 	acts    []machine.Action
 	at      int32
 	next    int
-	lost    bool         // a departure of the prefix was not possible
-	from    *machine.Ctx // left for one in the middle of a line, which has not made a step
+	lost    bool // a departure of the prefix was not possible
+	// passed are those who could have come instead of a context in the middle of a line, which
+	// has not made a step: who switches on to one of them need not have switched to it.
+	passed []*machine.Ctx
 }
 
 // Bind starts a run.
@@ -98,7 +101,7 @@ func (f *follower) Bind(b *sched.Binding) {
 	deliveries := f.binding.Deliveries
 	f.binding = *b
 	f.binding.Deliveries = deliveries
-	f.at, f.next, f.lost, f.from, f.options = 0, 0, false, nil, f.options[:0]
+	f.at, f.next, f.lost, f.passed, f.options = 0, 0, false, f.passed[:0], f.options[:0]
 }
 
 // Choose takes the next departure of the prefix, or notes what is possible.
@@ -108,7 +111,7 @@ func (f *follower) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 	if f.next < len(f.prefix) {
 		d := f.prefix[f.next]
 		if d.At > at {
-			f.from = nil
+			f.passed = f.passed[:0]
 			return machine.Action{}
 		}
 		f.next++
@@ -119,15 +122,14 @@ func (f *follower) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 		}
 		return f.follow(c, f.acts[d.Which])
 	}
-	from := f.from
-	f.from = nil
+	defer f.step()
 	if !f.wide && p.Kind != machine.KWait && p.Kind != machine.KEnd {
 		return machine.Action{} // nothing is free here
 	}
 	f.acts = f.binding.Departures(f.acts[:0], c, p)
 	for i := range f.acts {
 		a := &f.acts[i]
-		if f.idle(c, a, from) {
+		if f.idle(c, a) {
 			continue
 		}
 		left := f.left
@@ -138,23 +140,31 @@ func (f *follower) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 	return machine.Action{}
 }
 
-// idle says whether a departure would change nothing: a move of what has ended, a switch back to
-// where the last one came from, or from one that waits to another.
-func (f *follower) idle(c *machine.Ctx, a *machine.Action, from *machine.Ctx) bool {
+// step notes that the context that runs makes a step.
+func (f *follower) step() { f.passed = f.passed[:0] }
+
+// idle says whether a departure would change nothing: a move of what has ended, a switch to who
+// could have been switched to before, or to one that waits.
+func (f *follower) idle(c *machine.Ctx, a *machine.Action) bool {
 	switch a.Kind {
 	case machine.Move:
 		return c.Over()
 	case machine.SwitchTo:
-		return from != nil && a.Task == from || a.Task.Waits()
+		return a.Task.Waits() || slices.Contains(f.passed, a.Task)
 	}
 	return false
 }
 
 // follow notes a switch.
 func (f *follower) follow(c *machine.Ctx, a machine.Action) machine.Action {
-	f.from = nil
+	f.passed = f.passed[:0]
 	if a.Kind == machine.SwitchTo && a.Task != c && a.Task.InLine() {
-		f.from = c
+		f.passed = append(f.passed, c)
+		for i := range f.acts {
+			if f.acts[i].Kind == machine.SwitchTo {
+				f.passed = append(f.passed, f.acts[i].Task)
+			}
+		}
 	}
 	return a
 }

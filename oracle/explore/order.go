@@ -25,6 +25,7 @@ type order struct {
 	noRel  []int32
 	nth    []int32 // of each event: its number in its process, from 1
 	last   []int   // of each process: its last event, -1 none
+	prev   int     // the event before it of the process of the event entered last, -1 none
 	placed [64]int // of each place: its last event
 	synced int     // the last event that everything behind comes after, -1 none
 	objs   map[uint64]*object
@@ -106,7 +107,8 @@ func (o *order) add(events []event, j int, acc []machine.Access) {
 	e := &events[j]
 	o.preds, o.locks = o.preds[:0], o.locks[:0]
 	n := int32(1)
-	if l := o.last[e.proc]; l >= 0 {
+	o.prev = o.last[e.proc]
+	if l := o.prev; l >= 0 {
 		n = o.nth[l] + 1
 		o.preds = append(o.preds, edge{l, program})
 	}
@@ -178,25 +180,48 @@ func (o *order) races(events []event, j int, f func(e int)) {
 	if q.sync || q.fixed {
 		return
 	}
+	try := func(e int) {
+		// What its process did before must be possible without e: inside a lock that whoever
+		// made e held outside of it, it is not.
+		if o.prev <= e || !o.before(o.whole, e, events[e].proc, o.prev) {
+			f(e)
+		}
+	}
 	for i := range o.preds {
 		d := &o.preds[i]
 		e := &events[d.from]
 		if d.kind == conflict && !q.waited && e.proc != q.proc && e.places&q.places == 0 &&
 			o.adjacent(events, i) {
-			f(d.from)
+			try(d.from)
 		}
 	}
 	each(q.places, func(k int) {
 		if e := o.lift(events, j, k); e >= 0 && !o.before(o.noCPU, e, events[e].proc, j) {
-			f(e)
+			try(e)
 		}
 	})
 	for _, e := range o.locks {
 		p := &events[e]
 		if p.proc != q.proc && p.places&q.places == 0 && !o.before(o.noRel, e, p.proc, j) {
-			f(e)
+			try(e)
 		}
 	}
+}
+
+// holder is the event that an acquisition of a lock by a process would have to come before, were it
+// possible: that of whoever has the lock when the run ends in a deadlock; -1 when there is none.
+func (o *order) holder(events []event, s *step) int {
+	x := o.objs[s.acc[0].Object]
+	if x == nil || x.held < 0 {
+		return -1
+	}
+	e, l := x.held, o.last[s.proc]
+	p := &events[e]
+	if p.proc == s.proc || p.places&s.places != 0 || l >= 0 && (o.before(o.noRel, e, p.proc, l) ||
+		l > e && o.before(o.whole, e, p.proc, l)) {
+		return -1
+	}
+	return e
 }
 
 // adjacent says whether nothing lies between the event entered last and its predecessor i, and

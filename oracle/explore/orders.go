@@ -45,6 +45,7 @@ type Orders struct {
 	nodes  []node
 	events []event
 	acc    []machine.Access
+	stuck  []*step // where the run ended: locks that processes wait for in vain
 	order  order
 	v      []*step
 
@@ -146,7 +147,7 @@ func (d *Orders) idle() bool {
 
 // Bind starts a run.
 func (d *Orders) Bind(b *sched.Binding) {
-	d.events, d.acc = d.events[:0], d.acc[:0]
+	d.events, d.acc, d.stuck = d.events[:0], d.acc[:0], d.stuck[:0]
 	d.want, d.going, d.loose, d.blocked = -1, false, false, false
 	if b.Machine.Preempt == machine.PreemptRT {
 		d.err = ErrRealTime
@@ -159,7 +160,7 @@ func (d *Orders) Bind(b *sched.Binding) {
 // Touch adds to what the step in progress touches.
 func (d *Orders) Touch(_ *machine.Ctx, a machine.Access) {
 	n := len(d.events)
-	if n == 0 || d.err != nil || d.blocked {
+	if n == 0 || d.err != nil || d.blocked || d.loose {
 		return
 	}
 	d.acc = append(d.acc, a)
@@ -209,6 +210,7 @@ func (d *Orders) unknown(p machine.Point) bool {
 // record enters a step, which is no longer wanted.
 func (d *Orders) record(e event) {
 	n := len(d.events)
+	d.stuck = d.stuck[:0]
 	e.from, e.to, e.sync = len(d.acc), len(d.acc), d.loose
 	d.loose, d.want, d.going = false, -1, false
 	switch {
@@ -244,6 +246,9 @@ func (d *Orders) choose() bool {
 	}
 	ready, able := d.table.ready()
 	if ready == 0 {
+		if !d.loose {
+			d.stuck = d.table.stuck(d.stuck[:0], able)
+		}
 		d.loose = true
 		return false
 	}
@@ -444,13 +449,18 @@ func (d *Orders) reverse() {
 	for j := range d.events {
 		e := &d.events[j]
 		o.add(d.events, j, d.acc[e.from:e.to])
-		o.races(d.events, j, func(f int) { d.plan(f, j) })
+		o.races(d.events, j, func(f int) { d.plan(f, j, d.step(j)) })
+	}
+	for _, s := range d.stuck {
+		if f := o.holder(d.events, s); f >= 0 {
+			d.plan(f, len(d.events), s)
+		}
 	}
 }
 
-// plan enters into the tree before event f what comes behind it and not because of it, and
-// then event j.
-func (d *Orders) plan(f, j int) {
+// plan enters into the tree before event f what comes behind it before event j and not because
+// of it, and then a step.
+func (d *Orders) plan(f, j int, then *step) {
 	at := &d.nodes[f]
 	if at.fixed {
 		return
@@ -462,7 +472,7 @@ func (d *Orders) plan(f, j int) {
 			d.v = append(d.v, d.step(k))
 		}
 	}
-	d.v = append(d.v, d.step(j))
+	d.v = append(d.v, then)
 	for _, s := range at.sleep {
 		if _, ok := begins(s, d.v); ok {
 			return

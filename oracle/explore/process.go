@@ -107,6 +107,25 @@ func (p *process) ready(s *machine.Sim) (ready, able bool) {
 	return !c.Waits(), true
 }
 
+// stuck appends the next steps of those of some processes that stand at a lock.
+func (t *table) stuck(out []*step, some set) []*step {
+	each(uint64(some), func(i int) {
+		p := &t.procs[i]
+		c := p.task
+		if p.handler != nil {
+			c = p.handler.Host()
+		}
+		if c == nil || p.of >= 0 {
+			return
+		}
+		if a, ok := c.Wants(); ok {
+			out = append(out, &step{proc: i, places: t.places(i, c.CPUID()),
+				acc: []machine.Access{a}})
+		}
+	})
+	return out
+}
+
 // places are those in which all steps are ordered: bits of CPUs, and of tasks that are moved.
 func (t *table) places(p int, cpu int) uint64 {
 	at := uint64(1) << uint(cpu)
