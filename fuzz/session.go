@@ -85,7 +85,9 @@ func sequential([]byte) input.DecodeOptions {
 	return input.DecodeOptions{Sequential: true, Budget: budget}
 }
 
-func interrupts([]byte) input.DecodeOptions { return input.DecodeOptions{Budget: budget} }
+func interrupts([]byte) input.DecodeOptions {
+	return input.DecodeOptions{Budget: budget, StoreBuffers: true}
+}
 
 // debugged: three inputs of four are programs of one task, whose every report is
 // predicted. The first byte of an input, which is half of them, and its length say which.

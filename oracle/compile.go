@@ -102,8 +102,8 @@ func (n *names) drop(name string) {
 	}
 }
 
-// Compile prepares a program that prog.Validate accepts. What it cannot run
-// (store buffers) is an error with the place in the file.
+// Compile prepares a program that prog.Validate accepts. Debug options that the debug
+// library does not know are an error with the place in the file.
 func Compile(p *prog.Program) (*Compiled, error) {
 	k := newCompiler(p)
 	if err := k.machine(); err != nil {
@@ -134,12 +134,9 @@ func (k *compiler) machine() error {
 	m := k.p.Prog.Machine.Resolve()
 	k.p.Config = machine.Config{CPUs: m.CPUs, Pages: m.Pages, PageSize: m.PageSize, Word: m.Word,
 		Base: m.Base, SeqBits: m.SeqBits, Seq0: m.Seq0, Preempt: machine.Preempt(m.Preempt),
-		Merge: m.Merge}
+		TSO: m.TSO, Merge: m.Merge}
 	if err := k.boot(&m); err != nil {
 		return err
-	}
-	if m.TSO {
-		return fmt.Errorf("%s: tso=on: store buffers are not built yet; remove it", k.p.Prog.File)
 	}
 	if err := k.p.Config.Validate(); err != nil {
 		return fmt.Errorf("%s: machine: %w", k.p.Prog.File, err)

@@ -95,6 +95,11 @@ func (p *Compiled) act(a prog.Action) (sched.Act, bool) {
 	case prog.Move:
 		out.Kind = machine.Move
 		return out, a.CPU < p.Config.CPUs
+	case prog.HoldStore:
+		out.Kind = machine.Hold
+	case prog.DrainStore:
+		out.Kind = machine.Drain
+		return out, a.CPU < p.Config.CPUs
 	case prog.Fail:
 		out.Kind = machine.FailPages
 	case prog.None:
@@ -140,6 +145,10 @@ func (p *Compiled) action(a sched.Act) prog.Action {
 		return prog.Action{Kind: prog.Move, CPU: a.CPU}
 	case machine.FailPages:
 		return prog.Action{Kind: prog.Fail}
+	case machine.Hold:
+		return prog.Action{Kind: prog.HoldStore}
+	case machine.Drain:
+		return prog.Action{Kind: prog.DrainStore, CPU: a.CPU}
 	}
 	return prog.Action{Kind: prog.None}
 }
@@ -181,8 +190,9 @@ type Exploration struct {
 
 // Singles runs p on v in line order and then once for every departure that is
 // possible at any point of that run: an interrupt, a switch, a migration, a
-// failing page request, one at a time (bound 1). It goes on after a finding. Options
-// say what each run costs: see Shallow, NoEnd, Discard and Checks.
+// failing page request, a store that is held back, one at a time (bound 1). It goes
+// on after a finding. Options say what each run costs: see Shallow, NoEnd, Discard and
+// Checks.
 func (r *Runner) Singles(p *Compiled, v *impls.Variant, opt Options) *Exploration {
 	x := &Exploration{Subject: v}
 	survey := &sched.Survey{}

@@ -20,10 +20,9 @@ import (
 // transcript is kept. The structure is looked at where the
 // program says check, at the end, and in between the more seldom the longer it runs.
 //
-// Errors are those of the reader, and a second context, a schedule, store buffers
-// (with file and line) or a subject that cannot run it. What ran before the error
-// is not judged further. Options.Chooser, Record, Trace and Twice have no meaning
-// here.
+// Errors are those of the reader, and a second context, a schedule (with file and
+// line) or a subject that cannot run it. What ran before the error is not judged
+// further. Options.Chooser, Record, Trace and Twice have no meaning here.
 func (r *Runner) Stream(in *prog.Reader, v *impls.Variant, opt Options) (*Result, error) {
 	if opt.Checks == 0 {
 		opt.Checks = AllChecks

@@ -154,7 +154,6 @@ func TestStreamErrors(t *testing.T) {
 		{"schedule", "cpu0 a = malloc 8\n\nsched\nat malloc(a) end - 1: none\n", v, "s.prog:4:1: "},
 		{"schedule of nothing", "cache c size=8\n\nsched\n", v, "s.prog:4:1: "},
 		{"bad line", "cpu0 a = malloc 8\ncpu0 b = mallok 8\n", v, "s.prog:3:10: "},
-		{"store buffers", "machine tso=on\ncpu0 a = malloc 8\n", v, "s.prog: tso=on"},
 		{"machine", "cpu0 a = malloc 8\n", old, "toy: made for other machines"},
 		{"remote", "cpu0 a = malloc 8\n", remoteOf(v, ""), "toy: a remote subject"},
 	} {

@@ -48,11 +48,12 @@ func (a *app) exploreCommand() *cobra.Command {
 			"Strategies:\n" + search.About() + "\n" +
 			"A departure from the order of lines is a switch to another context or CPU where the\n" +
 			"running one could go on (a preemption), a handler that comes elsewhere than at the\n" +
-			"place of its first line (an interrupt), or a page request that fails. bound tries\n" +
-			"the schedules of fewest departures first, so that what it finds needs no fewer. It\n" +
-			"is complete for its bounds, and exhausted when there is no schedule beyond them\n" +
-			"either. dpor is complete without bounds where it ends; a bound on preemptions would\n" +
-			"make it miss what it is for, and is refused.\n\n" +
+			"place of its first line (an interrupt), or a page request that fails. On a machine\n" +
+			"with tso=on a store that is held back, or drained, counts as a preemption.\n\n" +
+			"bound tries the schedules of fewest departures first, so that what it finds needs\n" +
+			"no fewer. It is complete for its bounds, and exhausted when there is no schedule\n" +
+			"beyond them either. dpor is complete without bounds where it ends; a bound on\n" +
+			"preemptions would make it miss what it is for, and is refused.\n\n" +
 			"The exit status is 1 when anything was found.",
 		Example: "  allocfuzz explore --subject slub-2008-cmpxchg corpus/seeds/aba-interrupt.prog\n" +
 			"  allocfuzz explore --strategy dpor corpus/seeds/aba-interrupt.prog\n" +

@@ -228,12 +228,11 @@ type LineRef struct {
 // Action is what happens at an anchored point.
 type Action struct {
 	Kind ActionKind
-	CPU  int    // of ToCPU, Move and Interrupt
+	CPU  int    // of ToCPU, Move, DrainStore and Interrupt
 	Name string // the task of ToTask, the handler's name part of Interrupt
 }
 
-// Ctx returns the context that the action switches to or delivers; ok is false for Move, Fail and
-// None.
+// Ctx returns the context that the action switches to or delivers; ok is false for the others.
 func (a Action) Ctx() (c Ctx, ok bool) {
 	switch a.Kind {
 	case ToCPU:
@@ -251,15 +250,17 @@ type ActionKind uint8
 
 // The kinds of actions.
 const (
-	ToCPU     ActionKind = iota // switch to the CPU's own task
-	ToTask                      // switch to a declared task
-	Interrupt                   // deliver a handler here
-	Move                        // move the running task to another CPU
-	Fail                        // fail this page request
-	None                        // a handler is not delivered
+	ToCPU      ActionKind = iota // switch to the CPU's own task
+	ToTask                       // switch to a declared task
+	Interrupt                    // deliver a handler here
+	Move                         // move the running task to another CPU
+	Fail                         // fail this page request
+	None                         // a handler is not delivered
+	HoldStore                    // this store stays in the CPU's store buffer
+	DrainStore                   // the oldest store in a CPU's buffer takes effect
 )
 
-var actionNames = [...]string{"cpu", "task", "irq", "move", "fail", "none"}
+var actionNames = [...]string{"cpu", "task", "irq", "move", "fail", "none", "hold", "drain"}
 
 // ActionKinds is the number of kinds of actions.
 const ActionKinds = len(actionNames)

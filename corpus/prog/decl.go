@@ -28,7 +28,7 @@ var (
 	onOff    = []string{"off", "on"}
 	taskKeys = []KeyArg{{Name: "cpu", Max: MaxCPUs - 1, Need: true}}
 	reserved = []string{
-		"machine", "cache", "task", "sched", "at", "check", "move", "fail", "none",
+		"machine", "cache", "task", "sched", "at", "check", "move", "fail", "none", "hold", "drain",
 	}
 )
 

@@ -148,6 +148,15 @@
 //	        move cpuN        move the task        fail              fail this page request
 //	        none             do not deliver the handler that is due at this point: the end
 //	                         of the line before its first one
+//	        hold             keep this store    drain cpuN          let CPU N's oldest store
+//	                         in the buffer                          that is kept take effect
+//
+// The last two need tso=on, with which each CPU has a store buffer, as x86 has. Its plain stores
+// take effect at once all the same; one that is held is seen by its own CPU only, and the stores of
+// that CPU behind it queue up, until a barrier, a locked operation, a lock taken or released, a
+// switch of tasks or the end of the operation drains the buffer. That end comes when other
+// contexts have had their turn, so a hold alone makes a store late. See the package comment of
+// impls/machine for what drains and what does not.
 //
 // # Canonical text
 //

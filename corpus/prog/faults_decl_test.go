@@ -218,7 +218,7 @@ var faultsDecl = []badProgram{
 	{"task reserved",
 		first + "task fail cpu=0\n",
 		"2:6: task fail: reserved word; expected a name other than machine, cache, task, sched, " +
-			"at, check, move, fail or none"},
+			"at, check, move, fail, none, hold or drain"},
 	{"task twice",
 		first + "task t cpu=0\ntask t cpu=0\n",
 		"3:6: task t: declared twice; expected one declaration a name"},

@@ -108,7 +108,7 @@ var faultsSched = []badProgram{
 	{"action missing",
 		objs + "sched\nat alloc(a) load x.y 1:\n",
 		"5:24: at: unexpected end of line; expected an action: cpuN, a task, irqN, move cpuN, " +
-			"fail or none"},
+			"fail, none, hold or drain cpuN"},
 	{"action unknown",
 		objs + "sched\nat alloc(a) load x.y 1: jump\n",
 		"5:25: unknown context jump; expected cpuN, irqN, a declared task or check; declare it " +
@@ -134,6 +134,20 @@ var faultsSched = []badProgram{
 			"the schedules"},
 	{"action name",
 		objs + "sched\nat alloc(a) load x.y 1: irq0.9\n",
-		`5:25: at: unexpected "irq0.9"; expected an action: cpuN, a task, irqN, move cpuN, fail ` +
-			"or none"},
+		`5:25: at: unexpected "irq0.9"; expected an action: cpuN, a task, irqN, move cpuN, fail, ` +
+			"none, hold or drain cpuN"},
+	{"action hold",
+		objs + "sched\nat alloc(a) store x.y 1: hold\n",
+		"5:26: hold: no store buffers; expected a machine that has them; write tso=on on the " +
+			"machine line"},
+	{"action drain",
+		objs + "sched\nat alloc(a) store x.y 1: cpu0, drain cpu0\n",
+		"5:32: drain: no store buffers; expected a machine that has them; write tso=on on the " +
+			"machine line"},
+	{"action drain no cpu",
+		first + "machine tso=on\n@d cpu0 drain\n\nsched\nat d store x.y 1: drain cpu1\n",
+		"6:19: cpu1: no such cpu; expected 0 to 0; raise cpus= on the machine line"},
+	{"action drain a task",
+		first + "machine tso=on\n@d cpu0 drain\n\nsched\nat d store x.y 1: drain t\n",
+		`6:25: drain: unexpected "t"; expected cpuN`},
 }

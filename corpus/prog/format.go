@@ -435,7 +435,7 @@ func (a Action) append(b []byte) []byte {
 		return c.append(b)
 	}
 	b = append(b, a.Kind.String()...)
-	if a.Kind == Move {
+	if a.Kind == Move || a.Kind == DrainStore {
 		b = append(b, " cpu"...)
 		b = strconv.AppendInt(b, int64(a.CPU), 10)
 	}

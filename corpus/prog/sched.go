@@ -263,45 +263,60 @@ func (r *Reader) actions(x *lexer, d *Departure) *Error {
 	}
 }
 
+// anAction is what an action may be.
+const anAction = "an action: cpuN, a task, irqN, move cpuN, fail, none, hold or drain cpuN"
+
 func (x *lexer) action() (Action, *Error) {
 	at := x.i
 	switch word := x.dotted(); word {
 	case "":
-		return Action{}, x.unexpected("at").
-			want("an action: cpuN, a task, irqN, move cpuN, fail or none")
+		return Action{}, x.unexpected("at").want(anAction)
 	case "fail":
 		return Action{Kind: Fail}, nil
 	case "none":
 		return Action{Kind: None}, nil
+	case "hold":
+		return Action{Kind: HoldStore}, nil
 	case "move":
-		x.skip()
-		at = x.i
-		c, ok := ParseCtx(x.dotted())
-		if !ok || c.Kind != CPUCtx {
-			x.i = at
-			return Action{}, x.unexpected("move").want("cpuN")
-		}
-		return Action{Kind: Move, CPU: c.CPU}, nil
+		return x.ofCPU(Move)
+	case "drain":
+		return x.ofCPU(DrainStore)
 	default:
 		c, ok := ParseCtx(word)
 		if !ok {
 			x.i = at
-			return Action{}, x.unexpected("at").
-				want("an action: cpuN, a task, irqN, move cpuN, fail or none")
+			return Action{}, x.unexpected("at").want(anAction)
 		}
 		kind := [...]ActionKind{CPUCtx: ToCPU, TaskCtx: ToTask, IRQCtx: Interrupt}[c.Kind]
 		return Action{Kind: kind, CPU: c.CPU, Name: c.Name}, nil
 	}
 }
 
-// checkAction demands contexts that exist; a handler exists when it has a line.
+// ofCPU reads the CPU of an action.
+func (x *lexer) ofCPU(kind ActionKind) (Action, *Error) {
+	x.skip()
+	at := x.i
+	c, ok := ParseCtx(x.dotted())
+	if !ok || c.Kind != CPUCtx {
+		x.i = at
+		return Action{}, x.unexpected(kind.String()).want("cpuN")
+	}
+	return Action{Kind: kind, CPU: c.CPU}, nil
+}
+
+// checkAction demands contexts that exist, a handler does when it has a line, and store buffers
+// for what has to do with them.
 func checkAction(a Action, m *Machine, known map[Ctx]bool) *Error {
-	if a.Kind == Move {
+	if (a.Kind == HoldStore || a.Kind == DrainStore) && !m.TSO {
+		return fault("%s: no store buffers", a.Kind).want("a machine that has them").
+			hint("write tso=on on the machine line")
+	}
+	if a.Kind == Move || a.Kind == DrainStore {
 		return checkCtx(Ctx{Kind: CPUCtx, CPU: a.CPU}, m, known)
 	}
 	c, ok := a.Ctx()
 	if !ok {
-		if a.Kind > None {
+		if int(a.Kind) >= ActionKinds {
 			return fault("unknown action %d", a.Kind)
 		}
 		return nil

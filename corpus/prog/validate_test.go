@@ -110,6 +110,10 @@ var spoils = []struct {
 	{"unknown action", func(p *Program) { p.Scheds[0].Departures[0].Actions[0].Kind = 99 }},
 	{"irq2: no such cpu", func(p *Program) { p.Scheds[0].Departures[0].Actions[0].CPU = 2 }},
 	{"handler without", func(p *Program) { p.Scheds[0].Departures[0].Actions[0].Name = "x" }},
+	{"hold: no store buffers", func(p *Program) { p.Machine.TSO = false }},
+	{"cpu2: no such cpu", func(p *Program) {
+		p.Scheds[0].Departures[0].Actions[0] = Action{Kind: DrainStore, CPU: 2}
+	}},
 	{"no such line", func(p *Program) { p.Scheds[0].Departures[0].Where.Ref.Label = "x" }},
 	{"delivery 1", func(p *Program) { p.Scheds[0].Departures[0].Where.Delivery = 1 }},
 	{"handler \"irq0\"", func(p *Program) { p.Scheds[0].Departures[0].Where.IRQ = "irq0" }},

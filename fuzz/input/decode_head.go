@@ -29,8 +29,11 @@ const (
 	headEdits   = headCache + declaredMax*cacheBytes // two bytes each, to the end of the head
 )
 
-// kindMerge are the bits of a machine that merges caches.
-const kindMerge = 6
+// Bits of headKind, all of which must be set: the rarer of two machines has more of them.
+const (
+	kindMerge = 0x06 // a machine that merges caches
+	kindTSO   = 0x19 // a machine with store buffers
+)
 
 // head reads the head; bytes that are not there are 0. It is the one part of an input that
 // go-fuzz-headers reads, by the getter that a writer can invert.
@@ -51,8 +54,8 @@ func (d *Decoder) head(data []byte) {
 	seq0 := next()
 	preempt := next() // two bits, and the rules of the debug checks
 	d.p.Machine.Preempt = prog.Preempt(pick(preemptTable, preempt))
-	kind := next() // one bit, and all of two more for merging
-	d.p.Machine.TSO = kind&1 != 0 && d.opt.StoreBuffers
+	kind := next()
+	d.p.Machine.TSO = kind&kindTSO == kindTSO && d.opt.StoreBuffers
 	d.p.Machine.Merge = kind&kindMerge == kindMerge
 	mode, pages := pick(baseTable, next()), next() // four bits, and the debug options
 	d.boot(pick(debugTable, pages>>4), pick(rulesTable, preempt>>2))

@@ -102,10 +102,31 @@ func (d *Decoder) iterations(t *spot, w *raw) []int {
 	return out
 }
 
+// actionTable maps three bits to an action.
+var actionTable = [8]prog.ActionKind{
+	prog.Interrupt, prog.ToCPU, prog.Interrupt, prog.ToTask, prog.Interrupt, prog.Move,
+	prog.Fail, prog.None,
+}
+
+// bufferTable is actionTable of a machine with store buffers, which came later: without them
+// the bytes keep their meaning.
+var bufferTable = [8]prog.ActionKind{
+	prog.Interrupt, prog.ToCPU, prog.HoldStore, prog.ToTask, prog.DrainStore, prog.Move,
+	prog.Fail, prog.None,
+}
+
+// actionsOf is the table of a machine.
+func actionsOf(m *prog.Machine) *[8]prog.ActionKind {
+	if m.TSO {
+		return &bufferTable
+	}
+	return &actionTable
+}
+
 // action returns what three bits say, with the context that five bits say. Contexts without a line
 // are never chosen: nothing of theirs could run.
 func (d *Decoder) action(b byte) prog.Action {
-	kind, k := actionTable[b&7], int(b>>3)
+	kind, k := actionsOf(&d.p.Machine)[b&7], int(b>>3)
 	var id int
 	ok := true
 	switch kind {
@@ -115,7 +136,7 @@ func (d *Decoder) action(b byte) prog.Action {
 		id, ok = d.runner(ctxTask, ctxCount, k)
 	case prog.ToCPU:
 		id, ok = d.runner(ctxCPU, ctxIRQ, k)
-	case prog.Move:
+	case prog.Move, prog.DrainStore:
 		return prog.Action{Kind: kind, CPU: k % d.p.Machine.CPUs}
 	default:
 		return prog.Action{Kind: kind}

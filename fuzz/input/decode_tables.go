@@ -430,12 +430,6 @@ func attemptCode(n int) (b byte, ok bool) {
 // deliveryTable maps four bits to the number of a delivery: mostly the first.
 var deliveryTable = []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4}
 
-// actionTable maps three bits to an action.
-var actionTable = [8]prog.ActionKind{
-	prog.Interrupt, prog.ToCPU, prog.Interrupt, prog.ToTask, prog.Interrupt, prog.Move,
-	prog.Fail, prog.None,
-}
-
 // Numbers of contexts: four CPUs, their handlers without a name, with the names a and b, and four
 // tasks.
 const (

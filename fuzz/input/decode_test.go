@@ -427,3 +427,31 @@ func BenchmarkDecode(b *testing.B) {
 	}
 	b.ReportMetric(float64(lines)/float64(b.N), "lines/op")
 }
+
+// TestDecodeActions demands that bytes of a machine without store buffers mean what they meant
+// before there were any, and that few machines have them.
+func TestDecodeActions(t *testing.T) {
+	for i, want := range []prog.ActionKind{prog.Interrupt, prog.ToCPU, prog.Interrupt, prog.ToTask,
+		prog.Interrupt, prog.Move, prog.Fail, prog.None} {
+		if actionTable[i] != want {
+			t.Errorf("action %d is %s, want %s", i, actionTable[i], want)
+		}
+		if got := bufferTable[i]; got != want && want != prog.Interrupt {
+			t.Errorf("with store buffers action %d is %s, want %s", i, got, want)
+		}
+	}
+	n := 0
+	head := make([]byte, HeadSize)
+	for kind := range 256 {
+		head[headKind] = byte(kind)
+		if Decode(head, Everything).Machine.TSO {
+			n++
+		}
+		if Decode(head, DecodeOptions{}).Machine.TSO {
+			t.Fatalf("kind %#x has store buffers, which are not let through", kind)
+		}
+	}
+	if n != 32 {
+		t.Errorf("%d of 256 machines have store buffers, want 32", n)
+	}
+}

@@ -178,7 +178,7 @@ func (e *encoder) head() error {
 	h[headWord] = byte(max(0, place(wordTable, m.Word)))
 	h[headPreempt] = byte(max(0, place(preemptTable, int(m.Preempt))))
 	if m.TSO {
-		h[headKind] = 1
+		h[headKind] = kindTSO
 	}
 	if m.Merge {
 		h[headKind] |= kindMerge

@@ -2,6 +2,7 @@ package input
 
 import (
 	"fmt"
+	"slices"
 
 	"allocfuzz/corpus/prog"
 )
@@ -98,9 +99,9 @@ func iterCode(iter []int, depth int, r *record) []extra {
 }
 
 func (e *encoder) action(a prog.Action) (byte, error) {
-	k := 0
-	for actionTable[k] != a.Kind {
-		k++
+	k := slices.Index(actionsOf(&e.p.Machine)[:], a.Kind)
+	if k < 0 {
+		return 0, fmt.Errorf("no such action on this machine")
 	}
 	what := a.CPU
 	switch a.Kind {

@@ -111,6 +111,17 @@ cpu0 f = malloc fail=9 failobj=70000 31
 cpu0 g = calloc 3 5 failobj=1
 cpu0 f = realloc f 200 fail=5 failobj=3
 `,
+		"store buffers": `
+machine cpus=3 merge=on tso=on
+cache c size=64
+cpu0 a = alloc c
+cpu2 b = alloc c
+
+sched
+at alloc(a) store cpu_slab.tid 1: hold, cpu2, drain cpu0
+at alloc(b) memstore object.link 1: hold, none, fail
+at alloc(b) wait cpu.store_buffer 1: drain cpu2, cpu0, move cpu1
+`,
 		"repeats": `
 cache c size=64
 cpu0 repeat 3 {

@@ -47,6 +47,7 @@ var fields = []string{
 	"rcu.section",
 	"rcu.callback",
 	"cache.object_size",
+	"cpu.store_buffer",
 }
 
 // fieldIndex finds the byte of a field's name; it is read only.

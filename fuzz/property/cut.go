@@ -185,7 +185,7 @@ func (b *builder) schedule(q *prog.Program) {
 		if d.Where.IRQ != "" && !b.to[l].Ctx.IsIRQ() {
 			d.Where.IRQ, d.Where.Delivery = "", 0
 		}
-		if d.Actions = b.actions(d.Actions); len(d.Actions) > 0 {
+		if d.Actions = b.actions(q, d.Actions); len(d.Actions) > 0 {
 			s.Departures = append(s.Departures, d)
 		}
 	}
@@ -194,9 +194,13 @@ func (b *builder) schedule(q *prog.Program) {
 	}
 }
 
-func (b *builder) actions(list []prog.Action) []prog.Action {
+// actions are those of a departure that are still possible in q.
+func (b *builder) actions(q *prog.Program, list []prog.Action) []prog.Action {
 	var out []prog.Action
 	for _, a := range list {
+		if (a.Kind == prog.HoldStore || a.Kind == prog.DrainStore) && !q.Machine.TSO {
+			continue
+		}
 		if x, ok := a.Ctx(); !ok || b.ctxs[x] {
 			out = append(out, a)
 		}

@@ -236,7 +236,7 @@ func (rt *roundTrip) note(c *oracle.Compiled, anchors []sched.Anchor) {
 
 var actName = map[machine.ActionKind]string{machine.SwitchTo: "switch",
 	machine.Interrupt: "interrupt", machine.Move: "move", machine.FailPages: "page request fails",
-	machine.Suppress: "no delivery"}
+	machine.Suppress: "no delivery", machine.Hold: "store held", machine.Drain: "store drained"}
 
 // unused spells the anchors that a replay did not take.
 func unused(r *sched.Replay) string {

@@ -134,7 +134,7 @@ func (m *minimiser) bounds() explore.Bounds {
 			b.Interrupts++
 		case machine.FailPages:
 			b.Failures++
-		case machine.SwitchTo, machine.Move:
+		case machine.SwitchTo, machine.Move, machine.Hold, machine.Drain:
 			b.Preemptions++
 		}
 	}

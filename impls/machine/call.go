@@ -49,6 +49,7 @@ func (c *Ctx) callOther(target *CPU, f func(*Ctx)) {
 	if c.cpu.irqsOff || len(c.held) > 0 || c.depth > 0 {
 		c.Fault(fault.CallIRQOff, "call to CPU %d with %s", target.ID, c.whyNot())
 	}
+	c.fence()
 	k := &call{f: f, line: c.f}
 	target.calls = append(target.calls, k)
 	c.block(k, crossCall)
@@ -92,8 +93,10 @@ func (c *Ctx) runCall(k *call) {
 	c.f = k.line
 	had := c.cpu.cur
 	c.cpu.cur, c.cpu.irqsOff = c, true
+	c.fence()
 	k.f(c)
 	c.putRight()
+	c.fence()
 	c.cpu.cur, c.cpu.irqsOff = had, false
 	c.pop(aside)
 	k.done = true
@@ -111,6 +114,7 @@ func (c *Ctx) deliver(h *Handler) {
 	h.Body(c)
 	c.EndReading()
 	c.checkBalance()
+	c.fence() // the return from an interrupt is serialising
 	c.pop(aside)
 	c.cpu.cur = had
 	h.active = false

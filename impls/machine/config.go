@@ -41,6 +41,7 @@ type Config struct {
 	SeqBits  int    // bits of a sequence counter, 2 … Word/2
 	Seq0     uint64 // first value of a sequence counter
 	Preempt  Preempt
+	TSO      bool // stores pass through a buffer of their CPU; nothing natively
 	// Debug and Rules are boot parameters that the machine only carries: the value of
 	// slab_debug, and the kernel whose rules for it apply. "" is none and the default.
 	Debug, Rules string

@@ -26,6 +26,8 @@ type Ctx struct {
 	noMigrate int
 	failNext  bool
 	window    bool   // inside a local cmpxchg: only other CPUs may run
+	plain     bool   // the point that c comes to is that of a plain store
+	hold      bool   // its next store is held back
 	sections  int    // read sections of all frames that are open
 	wait      wait   // of the innermost frame
 	want      Waiter // the lock that its next step takes
@@ -182,6 +184,7 @@ func (c *Ctx) PreemptEnable() {
 func (c *Ctx) Barrier() {
 	if c.sim != nil {
 		c.point(KBarrier, none)
+		c.fence()
 	}
 }
 

@@ -28,8 +28,9 @@
 // same after lines are added elsewhere.
 //
 // The actions ([ActionKind]) are: let another context run; deliver a handler; move the
-// task to another CPU; let this page request fail; leave a handler out. What a point
-// permits ([Ctx.Allowed]) is what the hardware and kernel would permit:
+// task to another CPU; let this page request fail; leave a handler out; hold a store
+// back; drain one that was. What a point permits ([Ctx.Allowed]) is what the hardware
+// and kernel would permit:
 //
 //   - a CPU of its own may run at any time, the middle of a local exchange included;
 //   - a handler comes where its CPU's interrupts are on, not into itself, to a bounded
@@ -88,6 +89,42 @@
 // moved, and comes back. To go is forbidden where a call is, and where the task has promised
 // to stay on its CPU: with preemption disabled or a local lock held.
 //
+// # Store buffers
+//
+// With Config.TSO each CPU has a buffer in front of memory, of [StoresMax] stores, first in,
+// first out: total store order, the order of x86. What a CPU has stored it reads itself, newest
+// first, and so does a handler on it; others read memory. So a load may overtake a store in
+// front of it, and nothing else may be out of order. Without a word of the chooser every store
+// goes to memory at once, and a run is the same as without buffers. [Hold], at the point of a
+// store while the buffer is empty, keeps that store back, and the stores of the CPU behind it
+// queue up; [Drain], at any point of any context, lets the oldest store of a CPU happen. Both are
+// departures, so a bound on departures bounds them. A buffer that is full drains its oldest
+// store.
+//
+// A plain store is one that is a point: [Word.Store], [PageWord.Store], [Ctx.StoreMem] and
+// the store of a local exchange, whose load reads through the buffer, too: it has no lock
+// prefix and is no fence. The halves of a double word are seen together. Guarded words go
+// to memory at once, behind an older store of the CPU to the same place: only who holds their
+// guard next may look, and the buffer is drained before that. Bytes that are touched as bytes
+// are drained from all buffers first. Guards, views, owners and addresses are checked where the
+// store is and not where it is drained.
+//
+// The whole buffer is drained by [Ctx.Barrier]; by every locked operation, one that fails as
+// well: [Word.Cmpxchg], [Word.Add], [PageWord.Cmpxchg], taking a lock; by giving up a lock, which
+// is a plain store on x86: here the lock itself is never late, and who takes it must see what
+// was done under it; where tasks are switched or moved, on both CPUs; before and after a call
+// of another CPU, by the caller and where it runs; where a handler returns, since the return is
+// serialising; at the end of a read section and where a callback is handed over, as those who
+// wait for readers are promised. What is none: to turn interrupts or preemption off or on, to
+// fail at a [SpinLock.TryLock], which then only reads, to open a read section, and the entry
+// of a handler. A processor of x86 would drain there, but nothing is promised to the kernel.
+//
+// Whoever learns that an operation is over learns it by a store behind the others, so where one
+// ends its stores have happened ([Ctx.Publish], which [Ctx.EndLine] calls). As a held store is
+// to be late, that end comes late, too: other contexts have their turn first, by the rule for
+// points that nobody decided, and the buffer is drained when nothing else can run. One departure
+// thus shows what a missing barrier does. At checks and at the end all buffers are empty.
+//
 // # Read sections
 //
 // A context reads between [Ctx.RCUReadLock] and [Ctx.RCUReadUnlock], over several lines if it
@@ -116,7 +153,8 @@
 // wrong panics with "allocfuzz: " and comes back from [Sim.Run] as a [Panic].
 //
 // The trace hash ([Sim.Hash]) covers every point with its context, field and value,
-// every delivery and every move: two runs with one hash are taken to be one run.
+// every delivery and every move, every store that was held and where it was drained: two
+// runs with one hash are taken to be one run.
 //
 // # Native mode
 //
@@ -132,6 +170,7 @@
 // Interrupt, preemption and lock rules are those of Linux and its lock validator; local
 // exchanges and their limits those of the 2008 and 2021 patches that the variants
 // follow; descriptors as unions those of struct page; sleeping local locks those of
-// the real-time kernel. What is simpler here on purpose: one memory node, no store
-// buffers, handlers that run with interrupts on.
+// the real-time kernel. What is simpler here on purpose: one memory node, handlers that
+// run with interrupts on, and memory no weaker than total store order, under which giving up
+// a lock is a full barrier.
 package machine

@@ -54,6 +54,7 @@ func (l *SpinLock) Lock(c *Ctx) {
 	if c.sim.watcher != nil {
 		c.touch(l.object, Acquires)
 	}
+	c.fence()
 	c.cpu.preempt++
 	c.sim.checkLock(c, l)
 	if l.owner != nil {
@@ -92,6 +93,7 @@ func (l *SpinLock) TryLock(c *Ctx) bool {
 	if l.owner != nil {
 		return false
 	}
+	c.fence()
 	c.cpu.preempt++
 	c.sim.checkIRQ(c, l, true)
 	l.take(c)
@@ -122,8 +124,9 @@ func (l *SpinLock) Unlock(c *Ctx) {
 	c.resched()
 }
 
-// drop makes l free, which c holds.
+// drop makes l free, which c holds. Whoever takes it next sees what c did with it held.
 func (c *Ctx) drop(l *SpinLock) {
+	c.fence()
 	l.owner = nil
 	c.cpu.preempt--
 	for i := len(c.held) - 1; i >= 0; i-- {
@@ -286,6 +289,7 @@ func (l *LocalLock) Lock(c *Ctx) Flags {
 	if c.sim.watcher != nil {
 		c.touch(l.number(), Acquires)
 	}
+	c.fence()
 	if l.owner == c {
 		c.Die(fault.Deadlock, "%s waits for local lock %s, which it holds", c.Where().Task,
 			l.f.Name())
@@ -329,6 +333,7 @@ func (l *LocalLock) Unlock(c *Ctx, flags Flags) {
 
 // dropLocal makes l free, which c holds.
 func (c *Ctx) dropLocal(l *LocalLock) {
+	c.fence()
 	l.owner = nil
 	c.noMigrate--
 	for i := len(c.locals) - 1; i >= 0; i-- {

@@ -55,7 +55,8 @@ type CPU struct {
 	irqsOff bool
 	preempt int // depth of disabled preemption
 	calls   []*call
-	pending *Handler // to be delivered when the CPU's context is resumed
+	pending *Handler    // to be delivered when the CPU's context is resumed
+	stores  []heldStore // its store buffer, the oldest first
 	native  nativeCPU
 }
 
@@ -116,7 +117,7 @@ func (m *Machine) clearPage(pfn int) { clear(m.mem[pfn<<m.shift : (pfn+1)<<m.shi
 func (cpu *CPU) reset() {
 	cpu.cur, cpu.pending, cpu.irqsOff, cpu.preempt = nil, nil, false, 0
 	clear(cpu.calls)
-	cpu.calls = cpu.calls[:0]
+	cpu.calls, cpu.stores = cpu.calls[:0], cpu.stores[:0]
 	cpu.native.reset()
 }
 
@@ -155,6 +156,9 @@ func (m *Machine) MemBytes(a Addr, n int) []byte {
 		return nil
 	}
 	off := int(a - m.Base)
+	if m.TSO && m.sim != nil {
+		m.uncover(off, n)
+	}
 	if n > 0 {
 		for p := off >> m.shift; p <= (off+n-1)>>m.shift; p++ {
 			m.touch(p)
@@ -170,6 +174,9 @@ func (m *Machine) MemView(a Addr, n int) []byte {
 		return nil
 	}
 	off := int(a - m.Base)
+	if m.TSO && m.sim != nil {
+		m.uncover(off, n)
+	}
 	return m.mem[off : off+n : off+n]
 }
 

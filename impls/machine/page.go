@@ -174,7 +174,8 @@ func (w *PageWord) Load(c *Ctx, p *Page) uint64 {
 	if c.sim != nil {
 		w.access(c, p, KLoad, Reads)
 		w.checkView(c, p)
-		v := p.w[w.region][w.index]
+		at := &p.w[w.region][w.index]
+		v := c.seen(at, *at)
 		c.sim.note(v)
 		return v
 	}
@@ -194,7 +195,8 @@ func (w *PageWord) LoadStale(c *Ctx, p *Page) uint64 {
 	if c.sim.watcher != nil {
 		c.touch(w.object(p), Reads)
 	}
-	v := p.w[w.region][w.index]
+	at := &p.w[w.region][w.index]
+	v := c.seen(at, *at)
 	c.sim.note(v)
 	return v
 }
@@ -202,11 +204,7 @@ func (w *PageWord) LoadStale(c *Ctx, p *Page) uint64 {
 // Store writes the word under the same rules as Load.
 func (w *PageWord) Store(c *Ctx, p *Page, v uint64) {
 	if c.sim != nil {
-		w.access(c, p, KStore, Writes)
-		w.checkView(c, p)
-		c.sim.note(v)
-		p.use()
-		p.w[w.region][w.index] = v
+		w.simStore(c, p, v)
 		return
 	}
 	p.use()
@@ -215,6 +213,28 @@ func (w *PageWord) Store(c *Ctx, p *Page, v uint64) {
 		return
 	}
 	atomic.StoreUint64(&p.w[w.region][w.index], v)
+}
+
+func (w *PageWord) simStore(c *Ctx, p *Page, v uint64) {
+	at := &p.w[w.region][w.index]
+	guarded := w.f.Class == ClassGuarded
+	if guarded {
+		p.guard[w.region].check(c, w.f)
+	} else {
+		c.plainPoint(KStore, w.f)
+		if c.sim.watcher != nil {
+			c.touch(w.object(p), Writes)
+		}
+	}
+	w.checkView(c, p)
+	c.sim.note(v)
+	p.use()
+	if guarded {
+		c.through(at)
+		*at = v
+		return
+	}
+	c.write(w.f, at, v)
 }
 
 // Cmpxchg stores v when the word holds old, in one step for every CPU, under the
@@ -226,6 +246,7 @@ func (w *PageWord) Cmpxchg(c *Ctx, p *Page, old, v uint64) bool {
 		return atomic.CompareAndSwapUint64(at, old, v)
 	}
 	w.access(c, p, KCmpxchg, Writes)
+	c.fence()
 	w.checkView(c, p)
 	c.sim.note(*at)
 	if *at != old {

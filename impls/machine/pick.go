@@ -73,6 +73,9 @@ func (s *Sim) pick() *Ctx {
 		if best != nil {
 			return best
 		}
+		if s.drainFirst() {
+			continue
+		}
 		if c := s.giveUp(); c != nil {
 			return c
 		}
@@ -146,6 +149,9 @@ func (s *Sim) pickHandler(best *Ctx) *Handler {
 		if best != nil && (best.prio > 0 || s.turn(best.order()) < s.turn(h.Pos)) {
 			continue
 		}
+		if s.m.cpus[h.CPU].publishing() {
+			continue // what the task has left to do comes first
+		}
 		if s.deliverable(h) && (first == nil || s.turn(h.Pos) < s.turn(first.Pos)) {
 			first = h
 		}
@@ -191,6 +197,7 @@ func (s *Sim) wakeHandler(h *Handler) {
 	c := h.ctx
 	c.arm(h.Name, s.m.cpus[h.CPU], h.Pos, func(c *Ctx) { s.runHandler(c, h) })
 	c.prio, c.pinned = 1, true
+	c.fence()
 	c.cpu.cur = c
 }
 
@@ -252,6 +259,8 @@ func (c *Ctx) waitsFor() string {
 		return "a call"
 	case arrival:
 		return "CPU " + strconv.Itoa(c.cpu.ID)
+	case drained:
+		return "its store buffer"
 	case pastGrace:
 		return "the end of read sections"
 	}

@@ -53,7 +53,8 @@ func (s *Sim) Entries() []TraceEntry { return s.trace }
 type Point struct {
 	Kind  Kind
 	Field *Field
-	N     int // attempt, from 1, of this kind and field in this execution of the line
+	N     int  // attempt, from 1, of this kind and field in this execution of the line
+	plain bool // a store that may be held back
 }
 
 // A Chooser decides at points. Choose is called again at the same point until it
@@ -86,9 +87,12 @@ const (
 	Move                        // the task goes to another CPU
 	FailPages                   // this page request fails
 	Suppress                    // a handler will not be delivered by default
+	Hold                        // this store stays in the CPU's store buffer
+	Drain                       // the oldest store of a CPU's buffer happens
 )
 
-var actionNames = [...]string{"go", "switch", "interrupt", "move", "fail", "suppress"}
+var actionNames = [...]string{"go", "switch", "interrupt", "move", "fail", "suppress", "hold",
+	"drain"}
 
 // String names the action.
 func (k ActionKind) String() string { return nameOf(actionNames[:], int(k)) }
@@ -98,7 +102,7 @@ type Action struct {
 	Kind    ActionKind
 	Task    *Ctx     // SwitchTo
 	Handler *Handler // Interrupt, Suppress
-	CPU     int      // Move
+	CPU     int      // Move, Drain
 }
 
 // A Decision is an action and where it was taken.
@@ -136,7 +140,8 @@ func (c *Ctx) Line() Line {
 }
 
 func (c *Ctx) decide(p Point) {
-	s := c.sim
+	s, hold := c.sim, false
+	p.plain, c.plain = c.plain, false
 	for !s.aborting {
 		c.at = p.Kind
 		a := s.chooser.Choose(c, p)
@@ -145,7 +150,7 @@ func (c *Ctx) decide(p Point) {
 			if s.recording && c.ending(p) {
 				s.end = c.decision(p, a)
 			}
-			return
+			break
 		}
 		if !c.Allowed(p, a) {
 			panic("allocfuzz: the chooser's " + a.Kind.String() + " is not allowed at " +
@@ -154,12 +159,17 @@ func (c *Ctx) decide(p Point) {
 		if s.recording {
 			s.record(c, p, a)
 		}
+		if a.Kind == Hold {
+			hold, p.plain = true, false
+			continue
+		}
 		if c.ending(p) && (a.Kind == SwitchTo || a.Kind == Interrupt) {
 			s.after = a
 			return // it comes when the handler has returned
 		}
 		c.apply(a)
 	}
+	c.hold = hold
 }
 
 func (s *Sim) record(c *Ctx, p Point, a Action) {
@@ -202,6 +212,10 @@ func (c *Ctx) Allowed(p Point, a Action) bool {
 		return p.Kind == KPageAlloc && !c.failNext
 	case Suppress:
 		return a.Handler != nil && a.Handler.Due()
+	case Hold:
+		return p.plain && c.m.CPUs > 1 && len(c.cpu.stores) == 0
+	case Drain:
+		return a.CPU >= 0 && a.CPU < c.m.CPUs && len(c.m.cpus[a.CPU].stores) > 0
 	}
 	return false
 }
@@ -324,6 +338,7 @@ func (c *Ctx) apply(a Action) {
 			return
 		}
 		if a.Task.cpu == c.cpu {
+			c.fence()
 			c.cpu.cur = nil // until the task settles
 		}
 		s.yieldTo(c, a.Task)
@@ -334,10 +349,7 @@ func (c *Ctx) apply(a Action) {
 			s.yieldTo(c, to)
 		}
 	case Move:
-		if c.cpu.cur == c {
-			c.cpu.cur = nil
-		}
-		c.cpu = s.m.cpus[a.CPU]
+		c.migrate(s.m.cpus[a.CPU])
 		s.note(uint64(a.CPU))
 		if c.inLine && !c.wait.sleeping {
 			c.cpu.cur = c
@@ -348,7 +360,19 @@ func (c *Ctx) apply(a Action) {
 		c.failNext = true
 	case Suppress:
 		a.Handler.dropped = true
+	case Drain:
+		s.drain(s.m.cpus[a.CPU])
 	}
+}
+
+// migrate takes c off its CPU and to another. Both switch tasks, which drains their buffers.
+func (c *Ctx) migrate(to *CPU) {
+	c.fence()
+	if c.cpu.cur == c {
+		c.cpu.cur = nil
+	}
+	c.cpu = to
+	c.fence()
 }
 
 // openWindow is the moment inside a local cmpxchg in which other CPUs may run and
@@ -356,7 +380,7 @@ func (c *Ctx) apply(a Action) {
 func (c *Ctx) openWindow(f *Field) {
 	if c.m.CPUs > 1 {
 		c.window = true
-		c.point(KStore, f)
+		c.plainPoint(KStore, f)
 	}
 }
 

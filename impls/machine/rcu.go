@@ -126,6 +126,9 @@ func (c *Ctx) EndReading() {
 
 // leave closes the section of a frame of c.
 func (c *Ctx) leave(own *frame) {
+	if c.sim != nil {
+		c.fence()
+	}
 	c.lockGrace()
 	c.m.grace.end(own.section)
 	c.unlockGrace()
@@ -138,6 +141,7 @@ func (c *Ctx) leave(own *frame) {
 func (c *Ctx) CallRCU(f func(*Ctx)) {
 	if c.sim != nil {
 		c.point(KLoad, rcuSection)
+		c.fence()
 	}
 	g := &c.m.grace
 	c.lockGrace()
@@ -242,6 +246,7 @@ func (c *Ctx) callBack(f func(*Ctx), line *frame) {
 	c.point(KCall, rcuCallback)
 	f(c)
 	c.putRight()
+	c.fence()
 	c.pop(aside)
 	c.cpu.cur = had
 }

@@ -130,6 +130,7 @@ func (c *Ctx) arm(name string, cpu *CPU, pos int, body func(*Ctx)) {
 	c.held, c.locals = c.held[:0], c.locals[:0]
 	c.inLine, c.pinned, c.done, c.started = false, false, false, false
 	c.prio, c.noMigrate, c.failNext, c.window = 0, 0, false, false
+	c.plain, c.hold = false, false
 	c.f.readers, c.sections = 0, 0
 	c.wait, c.chosen, c.want, c.at = wait{}, false, nil, KEnd
 }

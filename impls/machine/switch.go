@@ -50,6 +50,7 @@ func (c *Ctx) life() {
 		panic("allocfuzz: " + c.name + " ended in the middle of a line")
 	}
 	c.abandon()
+	c.fence()
 }
 
 // yieldTo hands over to another context and comes back when c is resumed.
@@ -116,6 +117,7 @@ func (c *Ctx) EndLine(next int) {
 		return
 	}
 	c.checkBalance()
+	c.Publish()
 	if c.depth > 0 || c.prio > 0 {
 		c.point(KEnd, none)
 		return
@@ -188,10 +190,7 @@ func (c *Ctx) sleepOn(target *CPU, w Waiter, f *Field) {
 	irqsOff, preempt := c.cpu.irqsOff, c.cpu.preempt
 	c.cpu.irqsOff, c.cpu.preempt = false, 0
 	c.wait.sleeping = true
-	if c.cpu.cur == c {
-		c.cpu.cur = nil
-	}
-	c.cpu = target
+	c.migrate(target)
 	c.block(w, f)
 	c.cpu.cur = c
 	c.cpu.irqsOff, c.cpu.preempt = irqsOff, preempt
@@ -237,6 +236,7 @@ func (c *Ctx) resched() {
 	}
 	for _, t := range s.tasks {
 		if t.prio > c.prio && t.cpu == c.cpu && t.wait.on != nil && t.wait.on.Ready(t) {
+			c.fence()
 			c.cpu.cur = nil
 			s.yieldTo(c, t)
 			return

@@ -44,8 +44,9 @@ func (w *Word) simLoad(c *Ctx) uint64 {
 	if c.sim.watcher != nil {
 		c.touch(w.object(), Reads)
 	}
-	c.sim.note(w.v)
-	return w.v
+	v := c.seen(&w.v, w.v)
+	c.sim.note(v)
+	return v
 }
 
 // ReadOnce is Load: the compiler may not repeat or drop it.
@@ -64,13 +65,13 @@ func (w *Word) Store(c *Ctx, v uint64) {
 }
 
 func (w *Word) simStore(c *Ctx, v uint64) {
-	c.point(KStore, w.f)
+	c.plainPoint(KStore, w.f)
 	if c.sim.watcher != nil {
 		c.touch(w.object(), Writes)
 	}
 	w.checkOwner(c)
 	c.sim.note(v)
-	w.v = v
+	c.write(w.f, &w.v, v)
 }
 
 // WriteOnce is Store: the compiler may not repeat or drop it.
@@ -96,6 +97,7 @@ func (w *Word) Cmpxchg(c *Ctx, old, v uint64) bool {
 	if c.sim.watcher != nil {
 		c.touch(w.object(), Writes)
 	}
+	c.fence()
 	w.checkOwner(c)
 	c.sim.note(w.v)
 	if w.v != old {
@@ -122,7 +124,7 @@ func (w *Word) CmpxchgLocal(c *Ctx, old, v uint64) bool {
 		c.touch(w.object(), c.localKind())
 	}
 	w.checkOwner(c)
-	seen := w.v
+	seen := c.seen(&w.v, w.v)
 	c.sim.note(seen)
 	if seen != old {
 		return false
@@ -132,7 +134,7 @@ func (w *Word) CmpxchgLocal(c *Ctx, old, v uint64) bool {
 		c.touch(w.object(), Writes)
 	}
 	c.sim.note(v)
-	w.v = v
+	c.write(w.f, &w.v, v)
 	c.closeWindow()
 	return true
 }
@@ -146,6 +148,7 @@ func (w *Word) Add(c *Ctx, n uint64) uint64 {
 	if c.sim.watcher != nil {
 		c.touch(w.object(), Writes)
 	}
+	c.fence()
 	w.checkOwner(c)
 	w.v += n
 	c.sim.note(w.v)
@@ -180,9 +183,10 @@ func (d *DoubleWord) simSwap(c *Ctx, old, v [2]uint64) bool {
 		d.touch(c, c.localKind())
 	}
 	d.A.checkOwner(c)
-	c.sim.note(d.A.v)
-	c.sim.note(d.B.v)
-	if d.A.v != old[0] || d.B.v != old[1] {
+	a, b := c.seen(&d.A.v, d.A.v), c.seen(&d.B.v, d.B.v)
+	c.sim.note(a)
+	c.sim.note(b)
+	if a != old[0] || b != old[1] {
 		return false
 	}
 	c.openWindow(d.A.f)
@@ -191,9 +195,19 @@ func (d *DoubleWord) simSwap(c *Ctx, old, v [2]uint64) bool {
 	}
 	c.sim.note(v[0])
 	c.sim.note(v[1])
-	d.A.v, d.B.v = v[0], v[1]
+	d.write(c, v)
 	c.closeWindow()
 	return true
+}
+
+// write stores both words so that nobody sees one without the other.
+func (d *DoubleWord) write(c *Ctx, v [2]uint64) {
+	if c.m.TSO {
+		c.enter(heldStore{at: &d.A.v, v: v[0], f: d.A.f, joint: true},
+			heldStore{at: &d.B.v, v: v[1], f: d.B.f})
+		return
+	}
+	d.A.v, d.B.v = v[0], v[1]
 }
 
 // PerCPUDouble is a pair of words for each CPU, by its number. All have the same
@@ -302,8 +316,7 @@ func (c *Ctx) LoadMem(f *Field, a Addr) uint64 {
 	if c.sim.watcher != nil {
 		c.touchMem(a, 1, Reads)
 	}
-	off := c.offset(f, a)
-	v := c.m.get(off)
+	v := c.seenMem(c.offset(f, a))
 	c.sim.note(v)
 	return v
 }
@@ -314,12 +327,12 @@ func (c *Ctx) StoreMem(f *Field, a Addr, v uint64) {
 		c.m.atomicPut(a, v)
 		return
 	}
-	c.point(KMemStore, f)
+	c.plainPoint(KMemStore, f)
 	if c.sim.watcher != nil {
 		c.touchMem(a, 1, Writes)
 	}
 	c.sim.note(v)
-	c.m.put(c.offset(f, a), v)
+	c.writeMem(f, c.offset(f, a), v)
 }
 
 // LoadMemGuarded reads the word of memory at a, which g guards: no point.
@@ -328,7 +341,7 @@ func (c *Ctx) LoadMemGuarded(f *Field, g Guard, a Addr) uint64 {
 		return c.m.atomicGet(a)
 	}
 	g.check(c, f)
-	v := c.m.get(c.offset(f, a))
+	v := c.seenMem(c.offset(f, a))
 	c.sim.note(v)
 	return v
 }
@@ -341,7 +354,9 @@ func (c *Ctx) StoreMemGuarded(f *Field, g Guard, a Addr, v uint64) {
 	}
 	g.check(c, f)
 	c.sim.note(v)
-	c.m.put(c.offset(f, a), v)
+	off := c.offset(f, a)
+	c.throughMem(off)
+	c.m.put(off, v)
 }
 
 // MemGuarded returns n bytes of memory at a, which g guards, for reading and

@@ -127,9 +127,10 @@ func (e *Exec) CallBulk(c *machine.Ctx, b *BulkStep) {
 	cache := b.step.cache.cache.(impls.BulkCache)
 	if op.Code == impls.OpAllocBulk {
 		b.ok = cache.AllocBulk(c, op.Flags, b.addrs)
-		return
+	} else {
+		cache.FreeBulk(c, b.addrs)
 	}
-	cache.FreeBulk(c, b.addrs)
+	c.Publish()
 }
 
 // EndBulk binds what came of an allocation and gives it contents; the patterns go on from

@@ -294,8 +294,14 @@ func (e *Exec) contents(c *machine.Ctx, s *Step) {
 	e.restore(c, op.Slot, held)
 }
 
-// Call makes the call of the allocator. Whatever it panics with goes through.
+// Call makes the call of the allocator. Whatever it panics with goes through. The stores of
+// the call are done when it returns: who learns of its result by a slot finds them.
 func (e *Exec) Call(c *machine.Ctx, s *Step) {
+	e.ask(c, s)
+	c.Publish()
+}
+
+func (e *Exec) ask(c *machine.Ctx, s *Step) {
 	op := s.op
 	switch op.Code {
 	case impls.OpAlloc:

@@ -11,7 +11,7 @@ import (
 // Bounds say how far a schedule may depart from the order of the program's lines. A departure
 // where the running context cannot go on anyway, since it waits or has ended, costs nothing.
 type Bounds struct {
-	Preemptions int // switches to another context or CPU
+	Preemptions int // switches to another context or CPU, stores held back or drained
 	Interrupts  int // handlers delivered elsewhere than at the place of their first line
 	Failures    int // page requests that fail
 	Deliveries  int // how often departures may deliver one handler; 0 is once

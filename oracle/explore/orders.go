@@ -35,7 +35,8 @@ func (r Reduction) String() string { return reductionNames[r] }
 // at which its process could have run; so is the taking of a lock before the last taking by
 // somebody else. A migration is a process of one step.
 //
-// It does not know calls of other CPUs, read sections and real-time machines, and says so.
+// It does not know calls of other CPUs, read sections, real-time machines and store buffers,
+// and says so.
 type Orders struct {
 	Reduction Reduction
 	Moves     []Moved // migrations that are made, each once, where the task does not end first
@@ -87,6 +88,7 @@ var (
 	ErrCalls    = errors.New("the program calls other CPUs" + beyond)
 	ErrSections = errors.New("the program has read sections" + beyond)
 	ErrRealTime = errors.New("the machine is real-time" + beyond)
+	ErrBuffers  = errors.New("the machine has store buffers" + beyond)
 )
 
 const beyond = ", which the search of orders does not know: search with a bound"
@@ -151,6 +153,9 @@ func (d *Orders) Bind(b *sched.Binding) {
 	d.want, d.going, d.loose, d.blocked = -1, false, false, false
 	if b.Machine.Preempt == machine.PreemptRT {
 		d.err = ErrRealTime
+	}
+	if b.Machine.TSO {
+		d.err = ErrBuffers
 	}
 	if err := d.table.bind(b, d.movers); err != nil {
 		d.err = err

@@ -39,7 +39,7 @@ type Binder interface{ Bind(b *Binding) }
 type Act struct {
 	Kind machine.ActionKind
 	Ctx  int // SwitchTo, Interrupt: the context; -1 otherwise
-	CPU  int // Move
+	CPU  int // Move, Drain
 }
 
 // An Anchor is one departure: where, and what happens there, in order.

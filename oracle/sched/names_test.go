@@ -77,5 +77,6 @@ func TestMachinesAgree(t *testing.T) {
 // config is the machine of a program, as the oracle builds it.
 func config(m prog.Machine) machine.Config {
 	return machine.Config{CPUs: m.CPUs, Pages: m.Pages, PageSize: m.PageSize, Word: m.Word,
-		Base: m.Base, SeqBits: m.SeqBits, Seq0: m.Seq0, Preempt: machine.Preempt(m.Preempt)}
+		Base: m.Base, SeqBits: m.SeqBits, Seq0: m.Seq0, Preempt: machine.Preempt(m.Preempt),
+		TSO: m.TSO}
 }

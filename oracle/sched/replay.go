@@ -15,7 +15,8 @@ const (
 	// Lenient gives every departure a meaning, so that an input does something on
 	// all subjects: where the subject has no points of that kind and field (see
 	// Loosen) the attempt counts the points of the line, whatever they are; and a
-	// point that does not occur is the end of its line.
+	// point that does not occur is the end of its line. Only a store can be held
+	// back: there the attempt is all that counts of the point.
 	Lenient
 )
 
@@ -133,6 +134,10 @@ func (r *Replay) here(i int, line *machine.Line, p machine.Point) bool {
 	}
 	if a.Handler != h || a.Delivery != line.Delivery || a.Iter != line.Iter {
 		return false
+	}
+	if r.Mode == Lenient && a.Acts[r.next[i]].Kind == machine.Hold {
+		store := p.Kind == machine.KStore || p.Kind == machine.KMemStore
+		return store && p.N == a.N || p.Kind == machine.KEnd
 	}
 	if r.Mode == Lenient && i < len(r.loose) && r.loose[i] {
 		return line.Points == a.N || p.Kind == machine.KEnd

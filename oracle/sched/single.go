@@ -24,8 +24,9 @@ func (s *Survey) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 }
 
 // Departures appends every departure that may be taken at p: deliveries of handlers that were
-// not delivered yet, or not often enough, switches to who would not go on anyway and has lines left, moves
-// and a failing page request.
+// not delivered yet, or not often enough, switches to who would not go on anyway and has lines
+// left, moves, a failing page request, and with store buffers to hold this store back and to
+// drain one that was.
 func (b *Binding) Departures(out []machine.Action, c *machine.Ctx, p machine.Point) (
 	acts []machine.Action) {
 	next := c.Next(p)
@@ -45,6 +46,12 @@ func (b *Binding) Departures(out []machine.Action, c *machine.Ctx, p machine.Poi
 	}
 	if p.Kind == machine.KPageAlloc {
 		out = offer(out, c, p, machine.Action{Kind: machine.FailPages})
+	}
+	if b.Machine.TSO {
+		out = offer(out, c, p, machine.Action{Kind: machine.Hold})
+		for cpu := range b.Machine.CPUs {
+			out = offer(out, c, p, machine.Action{Kind: machine.Drain, CPU: cpu})
+		}
 	}
 	return out
 }
