@@ -46,23 +46,24 @@ func (a *app) exploreCommand() *cobra.Command {
 			"Schedules that the file has are not used. What is found comes with its smallest\n" +
 			"schedule, drawn in a column for each CPU.\n\n" +
 			"Strategies:\n" + search.About() + "\n" +
-			"A departure from the order of lines is a switch to another context or CPU where the\n" +
-			"running one could go on (a preemption), a handler that comes elsewhere than at the\n" +
-			"place of its first line (an interrupt), or a page request that fails. On a machine\n" +
-			"with tso=on a store that is held back, or drained, counts as a preemption.\n\n" +
-			"bound tries the schedules of fewest departures first, so that what it finds needs\n" +
-			"no fewer. It is complete for its bounds, and exhausted when there is no schedule\n" +
-			"beyond them either. dpor is complete without bounds where it ends; a bound on\n" +
-			"preemptions would make it miss what it is for, and is refused.\n\n" +
+			"A departure from the order of lines is a switch to another context or CPU where\n" +
+			"the running one could go on (a preemption; a store held back or drained counts\n" +
+			"as one), a handler that comes elsewhere than at the place of its first line (an\n" +
+			"interrupt), or a page request that fails. bound tries the schedules of fewest\n" +
+			"departures first, so that what it finds needs no fewer. It is complete for its\n" +
+			"bounds, and exhausted when there is no schedule beyond them either. dpor is\n" +
+			"complete without bounds where it ends; a bound on preemptions would make it miss\n" +
+			"what it is for, and is refused.\n\n" +
 			"The exit status is 1 when anything was found.",
-		Example: "  allocfuzz explore --subject slub-2008-cmpxchg corpus/seeds/aba-interrupt.prog\n" +
+		Example: "  allocfuzz explore --subject slub-2008-cmpxchg " +
+			"corpus/seeds/aba-interrupt.prog\n" +
 			"  allocfuzz explore --strategy dpor corpus/seeds/aba-interrupt.prog\n" +
 			"  allocfuzz explore --preemptions 3 --interrupts 2 --shard 0/4 new.prog\n" +
 			"  allocfuzz explore --checkpoint /tmp/new.state --preemptions 4 new.prog",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("%d files given: expected one, \"-\" for standard input; see %s --help",
-					len(args), cmd.CommandPath())
+				return fmt.Errorf("%d files given: expected one, \"-\" for standard input; "+
+					"see %s --help", len(args), cmd.CommandPath())
 			}
 			return nil
 		},
@@ -83,8 +84,10 @@ func (f *exploreFlags) flags(c *cobra.Command) {
 	n := c.Flags()
 	n.StringVar(&f.strategy, "strategy", string(search.Bound),
 		"how schedules are chosen: "+strings.Join(search.Strategies(), ", "))
-	n.IntVar(&f.opt.Bounds.Preemptions, "preemptions", 2, "most switches where a context could go on")
-	n.IntVar(&f.opt.Bounds.Interrupts, "interrupts", 1, "most handlers that come out of their place")
+	n.IntVar(&f.opt.Bounds.Preemptions, "preemptions", 2,
+		"most switches where a context could go on")
+	n.IntVar(&f.opt.Bounds.Interrupts, "interrupts", 1,
+		"most handlers that come out of their place")
 	n.IntVar(&f.opt.Bounds.Failures, "failures", 0, "most page requests that are made to fail")
 	n.IntVar(&f.opt.Bounds.Deliveries, "deliveries", 1, "how often one handler may be delivered")
 	n.IntVar(&f.opt.Moves, "moves", 0, "most migrations, for dpor and sleep")
@@ -98,7 +101,8 @@ func (f *exploreFlags) flags(c *cobra.Command) {
 	n.StringVar(&f.shard, "shard", "0/1", "i/n: search part i of n, from 0")
 	n.StringVar(&f.checkpoint, "checkpoint", "",
 		"file to keep the state in, and to go on from when it is there; for bound")
-	n.StringVar(&f.out, "out", "", "folder for what is found: a program with its schedule, and a report")
+	n.StringVar(&f.out, "out", "",
+		"folder for what is found: a program with its schedule, and a report")
 	n.StringVar(&f.checks, "checks", "", "rules to apply, as for replay")
 	n.BoolVar(&f.plain, "plain", false, "plain lines of progress on a terminal too")
 	must(c.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(search.Strategies(),
@@ -159,17 +163,17 @@ func (f *exploreFlags) orders() error {
 	case search.DPOR, search.Sleep, search.Naive:
 	default:
 		if f.opt.Moves > 0 {
-			return fmt.Errorf("--moves is for dpor, sleep and naive: with %s a migration is one of "+
-				"--preemptions", f.strategy)
+			return fmt.Errorf("--moves is for dpor, sleep and naive: with %s a migration is "+
+				"one of --preemptions", f.strategy)
 		}
 		return nil
 	}
 	for _, name := range []string{"preemptions", "interrupts", "failures", "deliveries"} {
 		if f.cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s cannot be combined with --strategy %s: of the runs that differ "+
-				"only in the order of independent steps it makes one, which may be beyond the bound "+
-				"where another is within; leave the bound out, or search with --strategy bound",
-				name, f.strategy)
+			return fmt.Errorf("--%s cannot be combined with --strategy %s: of the runs that "+
+				"differ only in the order of independent steps it makes one, which may be beyond "+
+				"the bound where another is within; leave the bound out, or search with "+
+				"--strategy bound", name, f.strategy)
 		}
 	}
 	f.opt.Bounds = explore.Bounds{}

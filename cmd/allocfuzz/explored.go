@@ -183,7 +183,7 @@ func exploredRow(e *exploration) table.Row {
 	if e.First > 0 {
 		first = fmt.Sprint(e.First)
 	}
-	return table.Row{e.Subject, e.Schedules, e.Redundant, e.Points,
-		fmt.Sprintf("%.1f", float64(e.Schedules)/max(e.Seconds, 1e-9)/1e3), states, complete, e.Found,
-		first, e.Title}
+	speed := fmt.Sprintf("%.1f", float64(e.Schedules)/max(e.Seconds, 1e-9)/1e3)
+	return table.Row{e.Subject, e.Schedules, e.Redundant, e.Points, speed, states, complete,
+		e.Found, first, e.Title}
 }

@@ -131,7 +131,8 @@ func (m *Mismatch) Error() string {
 // another search is refused with the difference.
 func Load(name string, p *oracle.Compiled, opt *Options) (*File, error) {
 	f := &File{Version: version, Program: textHash(p), Bounds: opt.Bounds,
-		Checks: uint16(opt.Run.Checks), Shard: fmt.Sprintf("%d/%d", opt.Shard, opt.Shards), name: name}
+		Checks: uint16(opt.Run.Checks), name: name,
+		Shard: fmt.Sprintf("%d/%d", opt.Shard, opt.Shards)}
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
@@ -147,7 +148,8 @@ func Load(name string, p *oracle.Compiled, opt *Options) (*File, error) {
 		{What: "form", Has: fmt.Sprint(old.Version), Want: fmt.Sprint(f.Version)},
 		{What: "program", Has: old.Program, Want: f.Program},
 		{What: "search: its bounds differ", Has: old.Bounds.String(), Want: f.Bounds.String()},
-		{What: "search: its checks differ", Has: fmt.Sprint(old.Checks), Want: fmt.Sprint(f.Checks)},
+		{What: "search: its checks differ", Has: fmt.Sprint(old.Checks),
+			Want: fmt.Sprint(f.Checks)},
 		{What: "shard", Has: old.Shard, Want: f.Shard},
 	} {
 		if x.Has != x.Want {
@@ -186,7 +188,8 @@ func (f *File) State(v *impls.Variant, p *oracle.Compiled, opt *Options) (*State
 			continue
 		}
 		if s.Trace != trace {
-			return nil, &Mismatch{f.name, "version of " + v.Name, "trace " + s.Trace, "trace " + trace}
+			return nil, &Mismatch{f.name, "version of " + v.Name, "trace " + s.Trace,
+				"trace " + trace}
 		}
 		return s.State, nil
 	}
