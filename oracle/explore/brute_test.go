@@ -100,7 +100,7 @@ func (x *brute) list(c *machine.Ctx, p machine.Point, arrived bool) {
 			x.offer(c, p, machine.Action{Kind: machine.Interrupt, Handler: h})
 		}
 	}
-	for cpu := 0; cpu < x.b.Machine.CPUs && x.moved < x.moves; cpu++ {
+	for cpu := 0; cpu < x.b.Machine.CPUs && x.moved < x.moves && !c.Over(); cpu++ {
 		x.offer(c, p, machine.Action{Kind: machine.Move, CPU: cpu, Task: c})
 	}
 	if next != nil {
