@@ -267,6 +267,7 @@ func TestSmall(t *testing.T) {
 			}
 			t.Logf("%d traces, %d bad, %d runs", len(want.traces), len(want.bad), want.runs)
 			if !unsettled[y.name] {
+				// With a CPU that is idle sleep sets repeat what is around a handler's end there.
 				if y.cpus == 1 || len(y.handlers) == 0 {
 					mustBeRight(t, y, orders{reduction: explore.SleepSets}, onceEach, want)
 				}
@@ -348,7 +349,7 @@ func TestGenerated(t *testing.T) {
 		}
 		all = append(all, m)
 		runs, traces = runs+want.runs, traces+len(want.traces)
-		if moves == 0 {
+		if moves == 0 { // a search of all orders with migrations does not end yet
 			x := orders{reduction: explore.Optimal}
 			if !m.nest {
 				mustBeRight(t, y, x, optimal, want)
