@@ -114,26 +114,17 @@ func (s *search) level(name string, departures int, t *tally, complete bool) {
 		Schedules: t.schedules, Found: t.found, Complete: complete})
 }
 
-// orders searches all orders of steps: without migrations, and then with each set of up to
-// Options.Moves of them.
+// orders searches all orders of steps, and with Options.Moves those with one migration.
 func (s *search) orders(r explore.Reduction) error {
 	if s.opt.Bounds.Failures > 0 {
 		return errNoFailures
 	}
 	b := newBody(s.p, s.v, s.opt.Run)
 	defer b.close()
-	complete := true
-	for _, moves := range s.moves() {
-		t, done, err := s.ordersWith(b, &explore.Orders{Reduction: r, Moves: moves})
-		s.level(r.String(), -1, t, done)
-		complete = complete && done
-		if err != nil || s.done() {
-			return err
-		}
-	}
-	s.res.Complete = complete
-	s.res.Exhausted = complete && len(movable(s.p)) == 0
-	return nil
+	t, done, err := s.ordersWith(b, &explore.Orders{Reduction: r, Moves: s.opt.Moves})
+	s.level(r.String(), -1, t, done)
+	s.res.Complete, s.res.Exhausted = done, done && len(movable(s.p)) == 0
+	return err
 }
 
 var errNoFailures = errors.New("the search of orders knows no failing page requests: search " +
@@ -148,38 +139,6 @@ func movable(p *oracle.Compiled) []int {
 		}
 	}
 	return tasks
-}
-
-// moves are the sets of migrations to be searched.
-func (s *search) moves() [][]explore.Moved {
-	var all []explore.Moved
-	for _, task := range movable(s.p) {
-		for cpu := range s.p.Config.CPUs {
-			all = append(all, explore.Moved{Task: task, CPU: cpu})
-		}
-	}
-	sets := [][]explore.Moved{nil}
-	from := 0
-	for range s.opt.Moves {
-		end := len(sets)
-		for _, set := range sets[from:end] {
-			for _, m := range all[last(set, all)+1:] {
-				sets = append(sets, append(set[:len(set):len(set)], m))
-			}
-		}
-		from = end
-	}
-	return sets
-}
-
-// last is the place in all of the last element of set, -1 when it has none.
-func last(set, all []explore.Moved) int {
-	for i := len(all) - 1; i >= 0 && len(set) > 0; i-- {
-		if all[i] == set[len(set)-1] {
-			return i
-		}
-	}
-	return -1
 }
 
 func (s *search) ordersWith(b *body, o *explore.Orders) (*tally, bool, error) {

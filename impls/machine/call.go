@@ -145,6 +145,7 @@ func (c *Ctx) push(h *Handler) wait {
 	f.begin(-1)
 	f.handler, f.delivery, f.choose = h, 0, c.sim.chooser != nil
 	f.preempt, f.as, f.readers = c.cpu.preempt, nil, 0
+	c.at = KCall // until it is asked at a point
 	if h != nil {
 		f.delivery = h.delivered
 	}

@@ -66,7 +66,7 @@ func (s *Sim) pick() *Ctx {
 		if c := s.pickGrace(); c != nil {
 			return c
 		}
-		best := s.pickTask()
+		best := s.pickTask(false)
 		if h := s.pickHandler(best); h != nil {
 			return s.hand(h)
 		}
@@ -115,11 +115,13 @@ func (cpu *CPU) context() *Ctx {
 	return cpu.idle
 }
 
-func (s *Sim) pickTask() *Ctx {
+// pickTask chooses a task, or an idle context in the middle of a handler. live leaves out those
+// that only have to end.
+func (s *Sim) pickTask(live bool) *Ctx {
 	var best *Ctx
 	var bestPos uint64
 	for _, c := range s.tasks {
-		if !s.runnable(c) {
+		if !s.runnable(c) || live && c.Over() {
 			continue
 		}
 		pos := s.turn(c.order())

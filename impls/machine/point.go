@@ -279,7 +279,7 @@ func (c *Ctx) Next(p Point) *Ctx {
 	if c.done = c.Over() || c.idle; c.idle {
 		c.cpu.cur = nil
 	}
-	best := s.pickTask()
+	best := s.pickTask(true)
 	if s.pickHandler(best) != nil {
 		best = nil
 	}
@@ -310,7 +310,8 @@ func (s *Sim) outranked(c *Ctx) bool {
 }
 
 func (c *Ctx) mayMove(p Point, cpu int) bool {
-	if cpu < 0 || cpu >= c.m.CPUs || cpu == c.cpu.ID || c.pinned || c.idle || c.noMigrate > 0 {
+	if cpu < 0 || cpu >= c.m.CPUs || cpu == c.cpu.ID || c.pinned || c.idle || c.noMigrate > 0 ||
+		c.Over() {
 		return false
 	}
 	if !c.preemptible(p) {

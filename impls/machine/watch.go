@@ -138,6 +138,9 @@ func (h *Handler) Host() *Ctx {
 // the lines of tasks.
 func (cpu *CPU) Current() *Ctx { return cpu.cur }
 
+// Idle says whether c is the context of a CPU without a task.
+func (c *Ctx) Idle() bool { return c.idle }
+
 // Movable says whether c may leave its CPU at all.
 func (c *Ctx) Movable() bool { return !c.pinned && !c.idle && c.m.CPUs > 1 }
 
@@ -146,6 +149,10 @@ func (c *Ctx) Standing() bool { return c.started && !c.done }
 
 // InLine says whether c is in the middle of a line.
 func (c *Ctx) InLine() bool { return c.inLine }
+
+// Returning says whether c is an idle CPU that stands at the end of the only handler that it
+// runs: what is chosen there comes when the handler has returned.
+func (c *Ctx) Returning() bool { return c.ending(Point{Kind: c.at}) }
 
 // Running is the handler of c's innermost frame, nil in a task.
 func (c *Ctx) Running() *Handler { return c.f.handler }

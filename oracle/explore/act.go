@@ -2,27 +2,29 @@ package explore
 
 import "allocfuzz/impls/machine"
 
-// act does what brings the wanted step about; false when that is done without an action.
-func (d *Orders) act(c *machine.Ctx, p machine.Point) (machine.Action, bool) {
+// act does what brings the wanted step about.
+func (d *Orders) act(c *machine.Ctx, p machine.Point) machine.Action {
 	q := &d.table.procs[d.want]
 	switch {
-	case q.of >= 0:
-		return d.move(c, p, q)
 	case q.handler != nil:
 		return d.handle(c, p, q.handler)
 	case q.task != c || c.Running() != nil:
-		d.going = between(q.task)
-		return d.toward(c, p, q.task), true
+		d.going = between(q)
+		return d.toward(c, p, q.task)
+	case q.moves():
+		to := q.move.CPU
+		d.record(event{proc: d.want, places: 1<<uint(c.CPUID()) | 1<<uint(to), moved: true})
+		return machine.Action{Kind: machine.Move, CPU: to}
 	case p.Kind == machine.KEnd:
 		d.going = true
 		stay := machine.Action{Kind: machine.SwitchTo, Task: c}
 		if c.Allowed(p, stay) {
-			return stay, true
+			return stay
 		}
-		return machine.Action{}, true
+		return machine.Action{}
 	}
 	d.take(c, p)
-	return machine.Action{}, true
+	return machine.Action{}
 }
 
 // Pick takes the next step when a handler on an idle CPU has returned.
@@ -30,80 +32,58 @@ func (d *Orders) Pick() machine.Action {
 	if d.err != nil || d.blocked {
 		return machine.Action{}
 	}
-	for {
-		if d.want < 0 && !d.choose() {
-			return machine.Action{}
-		}
-		q := &d.table.procs[d.want]
-		h := q.handler
-		switch {
-		case q.of >= 0 && q.task.Over():
-			d.nothing(q)
-			continue
-		case h != nil && h.Host() == nil:
-			d.deliver(h)
-			return machine.Action{Kind: machine.Interrupt, Handler: h}
-		case h != nil:
-			return machine.Action{Kind: machine.Interrupt, Handler: h}
-		}
-		t := q.task
-		d.going = q.of < 0 && between(t)
-		if cur := t.CPU().Current(); cur != nil {
-			t = cur
-		}
-		return machine.Action{Kind: machine.SwitchTo, Task: t}
+	d.table.cur = nil
+	if d.want < 0 && !d.choose() {
+		return machine.Action{}
 	}
+	q := &d.table.procs[d.want]
+	if h := q.handler; h != nil {
+		switch host := h.Host(); {
+		case host == nil:
+			d.deliver(h)
+		case !host.Idle():
+			return machine.Action{Kind: machine.SwitchTo, Task: host}
+		}
+		return machine.Action{Kind: machine.Interrupt, Handler: h}
+	}
+	t := q.task
+	d.going = between(q)
+	if cur := t.CPU().Current(); cur != nil {
+		t = cur
+	}
+	return machine.Action{Kind: machine.SwitchTo, Task: t}
 }
 
 // deliver enters the delivery of a handler.
 func (d *Orders) deliver(h *machine.Handler) {
-	d.record(event{proc: d.want, places: d.table.places(d.want, h.CPU)})
+	d.record(event{proc: d.want, places: 1 << uint(h.CPU)})
 }
 
-// nothing enters a migration of a task that has ended.
-func (d *Orders) nothing(q *process) {
-	d.record(event{proc: d.want, places: 1 << uint(chainBit+q.of)})
+// between says whether the next step of a task is to begin a line.
+func between(q *process) bool {
+	return !q.moves() && !q.task.InLine() && q.task.Kind() == machine.KEnd
 }
-
-// between says whether t's next step is to begin a line.
-func between(t *machine.Ctx) bool { return !t.InLine() && t.Kind() == machine.KEnd }
 
 // take enters the step that c goes on to make.
 func (d *Orders) take(c *machine.Ctx, p machine.Point) {
-	d.record(event{proc: d.want, places: d.table.places(d.want, c.CPUID()),
+	d.record(event{proc: d.want, places: 1 << uint(c.CPUID()),
 		waited: p.Kind == machine.KWait})
 }
 
 // handle is the next step of a handler: its delivery, or one of its own.
-func (d *Orders) handle(c *machine.Ctx, p machine.Point, h *machine.Handler) (
-	machine.Action, bool) {
+func (d *Orders) handle(c *machine.Ctx, p machine.Point, h *machine.Handler) machine.Action {
 	host := h.Host()
 	if host == c {
 		d.take(c, p)
-		return machine.Action{}, true
+		return machine.Action{}
 	}
 	a := machine.Action{Kind: machine.Interrupt, Handler: h}
 	if host == nil {
 		d.deliver(h)
 	} else if !c.Allowed(p, a) {
-		return d.toward(c, p, host), true
+		return d.toward(c, p, host)
 	}
-	return a, true
-}
-
-// move is the step of a migration: nothing when the task has ended.
-func (d *Orders) move(c *machine.Ctx, p machine.Point, q *process) (machine.Action, bool) {
-	t := q.task
-	if t.Over() {
-		d.nothing(q)
-		return machine.Action{}, false
-	}
-	if t != c {
-		return d.toward(c, p, t), true
-	}
-	d.record(event{proc: d.want,
-		places: d.table.places(d.want, c.CPUID()) | 1<<uint(q.cpu)})
-	return machine.Action{Kind: machine.Move, CPU: q.cpu}, true
+	return a
 }
 
 // toward switches to t, by way of the task that has its CPU when only that can be preempted for

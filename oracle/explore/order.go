@@ -9,8 +9,9 @@ type event struct {
 	from   int // accesses in the run's list
 	to     int
 	able   set  // who could run just before it
-	fixed  bool // nobody chose it: the first line of the program, and behind a barrier
+	fixed  bool // nobody chose it
 	sync   bool
+	moved  bool // a migration, which both CPUs have to permit
 	waited bool // the end of a wait: it cannot come before what it waited for
 }
 
@@ -23,11 +24,11 @@ type order struct {
 	whole  []int32
 	noCPU  []int32
 	noRel  []int32
-	nth    []int32 // of each event: its number in its process, from 1
-	last   []int   // of each process: its last event, -1 none
-	prev   int     // the event before it of the process of the event entered last, -1 none
-	placed [64]int // of each place: its last event
-	synced int     // the last event that everything behind comes after, -1 none
+	nth    []int32              // of each event: its number in its process, from 1
+	last   []int                // of each process: its last event, -1 none
+	prev   int                  // of the event entered last: its process's before it, -1 none
+	placed [machine.MaxCPUs]int // of each place: its last event
+	synced int                  // the last event that everything behind comes after, -1 none
 	objs   map[uint64]*object
 	spare  []*object
 	preds  []edge // of the event entered last

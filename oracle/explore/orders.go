@@ -39,28 +39,32 @@ func (r Reduction) String() string { return reductionNames[r] }
 // and says so.
 type Orders struct {
 	Reduction Reduction
-	Moves     []Moved // migrations that are made, each once, where the task does not end first
-	Max       int     // runs, 0 for all
+	Moves     int // migrations, at most 1
+	Max       int // runs, 0 for all
 
 	table  table
 	nodes  []node
 	events []event
 	acc    []machine.Access
+	cut    []int   // events that a plan leaves out, and what comes after them
 	stuck  []*step // where the run ended: locks that processes wait for in vain
 	order  order
 	v      []*step
 
+	asked      int  // questions since the last step
 	want       int  // process to take the next step, -1 when it is to be chosen
 	going      bool // want was switched to and begins its line
 	loose      bool // nobody could run, and the machine's own rule went on
 	blocked    bool // only what other runs did is left
 	err        error
-	movers     []mover
+	move       *Moved // of the runs in hand
+	longest    []int  // the most steps that each process made without one
 	unrunnable int
 }
 
-// Moved is a migration: of the task of that number of context, to a CPU.
-type Moved struct{ Task, CPU int }
+// Moved is a migration: of the task of that number of context, to a CPU, before its step of that
+// number.
+type Moved struct{ Task, CPU, Before int }
 
 // A node is a state on the way of the current run, and what is still to be done there.
 type node struct {
@@ -77,7 +81,7 @@ type Summary struct {
 	Runs       int    // all of them
 	Complete   int    // that went to their end, each a different order
 	Redundant  int    // that were begun in vain
-	Idle       int    // complete, and a migration of them did nothing: counted elsewhere
+	Idle       int    // complete, and their migration did not take place: counted without it
 	Points     uint64 // of all runs
 	Done       bool   // nothing is left
 	Unrunnable int    // sequences that could not be run as planned
@@ -94,25 +98,55 @@ var (
 const beyond = ", which the search of orders does not know: search with a bound"
 
 // Explore makes run after run and calls each with what came of it and whether it was complete.
-// It ends when nothing is left, when each says false, and at Max.
+// It ends when nothing is left, when each says false, and at Max. With Moves it searches the
+// orders without a migration and then those with one of a task before each of its steps.
 func (d *Orders) Explore(b Body, each func(r *Run, complete bool) bool) (Summary, error) {
 	var sum Summary
-	d.nodes, d.err, d.unrunnable = d.nodes[:0], nil, 0
-	d.movers = d.movers[:0]
-	for _, m := range d.Moves {
-		d.movers = append(d.movers, mover{m.Task, m.CPU})
+	d.err, d.unrunnable, d.move, d.longest = nil, 0, nil, d.longest[:0]
+	if more, err := d.search(b, &sum, each); !more || err != nil || d.Moves == 0 {
+		sum.Done = more
+		return sum, err
 	}
+	for _, m := range d.migrations() {
+		d.move = &m
+		if more, err := d.search(b, &sum, each); !more || err != nil {
+			return sum, err
+		}
+	}
+	sum.Done = true
+	return sum, nil
+}
+
+// migrations are all that one run may have, by the lengths of those without.
+func (d *Orders) migrations() []Moved {
+	var all []Moved
+	for task := range d.table.procs {
+		if p := &d.table.procs[task]; p.task == nil || !p.task.Movable() {
+			continue
+		}
+		for cpu := range d.table.m.CPUs {
+			for before := 2; before <= d.longest[task]; before++ {
+				all = append(all, Moved{task, cpu, before})
+			}
+		}
+	}
+	return all
+}
+
+// search makes the runs with one migration, or without; false when it was ended before the last.
+func (d *Orders) search(b Body, sum *Summary, each func(r *Run, complete bool) bool) (
+	more bool, err error) {
+	d.nodes = d.nodes[:0]
 	for {
 		r := b.Run(d)
 		if d.err != nil {
-			return sum, d.err
+			return false, d.err
 		}
 		if r.Err != nil {
-			return sum, r.Err
+			return false, r.Err
 		}
 		sum.Runs++
 		sum.Points += r.Points
-		sum.Unrunnable = d.unrunnable
 		whole := !d.blocked && !d.idle()
 		switch {
 		case d.blocked:
@@ -123,41 +157,48 @@ func (d *Orders) Explore(b Body, each func(r *Run, complete bool) bool) (Summary
 			sum.Idle++
 		}
 		more := each(&r, whole)
+		d.measure()
 		if d.Reduction == Optimal && !d.blocked {
 			d.reverse()
 		}
-		if !d.back() {
-			sum.Done = true
-			return sum, nil
-		}
-		if !more || d.Max > 0 && sum.Runs >= d.Max {
-			return sum, nil
+		left := d.back()
+		sum.Unrunnable = d.unrunnable
+		switch {
+		case !left:
+			return more, nil
+		case !more || d.Max > 0 && sum.Runs >= d.Max:
+			return false, nil
 		}
 	}
 }
 
-// idle says whether a migration of the last run did nothing, since its task had ended.
-func (d *Orders) idle() bool {
-	moved := 0
-	for i := range d.events {
-		if e := &d.events[i]; d.table.procs[e.proc].of >= 0 && e.places&(1<<chainBit-1) != 0 {
-			moved++
+// measure notes how many steps each process made.
+func (d *Orders) measure() {
+	for i := range d.table.procs {
+		if i == len(d.longest) {
+			d.longest = append(d.longest, 0)
+		}
+		if d.move == nil {
+			d.longest[i] = max(d.longest[i], d.table.procs[i].steps)
 		}
 	}
-	return moved < len(d.movers)
 }
+
+// idle says whether the migration of the last run was not made, since its task had fewer steps.
+func (d *Orders) idle() bool { return d.move != nil && d.table.procs[d.move.Task].move != nil }
 
 // Bind starts a run.
 func (d *Orders) Bind(b *sched.Binding) {
 	d.events, d.acc, d.stuck = d.events[:0], d.acc[:0], d.stuck[:0]
 	d.want, d.going, d.loose, d.blocked = -1, false, false, false
+	d.asked = 0
 	if b.Machine.Preempt == machine.PreemptRT {
 		d.err = ErrRealTime
 	}
 	if b.Machine.TSO {
 		d.err = ErrBuffers
 	}
-	if err := d.table.bind(b, d.movers); err != nil {
+	if err := d.table.bind(b, d.move); err != nil {
 		d.err = err
 	}
 }
@@ -179,26 +220,30 @@ func (d *Orders) Begin(c *machine.Ctx) {
 	}
 	p := d.table.of(c)
 	chosen := d.going && d.want == p
-	e := event{proc: p, places: d.table.places(p, c.CPUID()), fixed: !chosen}
+	e := event{proc: p, places: 1 << uint(c.CPUID()), fixed: !chosen}
 	d.record(e)
 }
+
+// askedMax bounds the questions between two steps: each is a context that is passed on the way.
+const askedMax = 1000
 
 // Choose takes the next step of the run.
 func (d *Orders) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 	if d.err != nil || d.blocked || d.unknown(p) {
 		return machine.Action{}
 	}
+	if d.asked++; d.asked > askedMax {
+		d.err = fmt.Errorf("allocfuzz: explore: step %d of process %d does not come about",
+			len(d.events)+1, d.want)
+	}
 	if d.going && d.table.procs[d.want].task == c {
 		return machine.Action{} // it begins its line
 	}
-	for {
-		if d.want < 0 && !d.choose() {
-			return machine.Action{}
-		}
-		if a, ok := d.act(c, p); ok {
-			return a
-		}
+	d.table.cur = c
+	if d.want < 0 && !d.choose() {
+		return machine.Action{}
 	}
+	return d.act(c, p)
 }
 
 // unknown says that the search cannot go on since it does not know what p means.
@@ -217,7 +262,7 @@ func (d *Orders) record(e event) {
 	n := len(d.events)
 	d.stuck = d.stuck[:0]
 	e.from, e.to, e.sync = len(d.acc), len(d.acc), d.loose
-	d.loose, d.want, d.going = false, -1, false
+	d.loose, d.want, d.going, d.asked = false, -1, false, 0
 	switch {
 	case n == len(d.nodes): // nobody chose it
 		d.nodes = append(d.nodes, node{fixed: true, wake: []*branch{{step: &step{proc: e.proc}}}})
@@ -226,6 +271,11 @@ func (d *Orders) record(e event) {
 			"of %d", n+1, e.proc, d.nodes[n].wake[0].step.proc)
 	default:
 		e.able = d.nodes[n].able
+	}
+	if q := &d.table.procs[e.proc]; e.moved {
+		q.move = nil
+	} else {
+		q.steps++
 	}
 	d.events = append(d.events, e)
 }
@@ -325,7 +375,7 @@ func (d *Orders) runnable(at *node) bool {
 // step is event n of the run as a step of its own.
 func (d *Orders) step(n int) *step {
 	e := &d.events[n]
-	return &step{proc: e.proc, places: e.places, sync: e.sync,
+	return &step{proc: e.proc, places: e.places, sync: e.sync, moved: e.moved,
 		acc: append([]machine.Access(nil), d.acc[e.from:e.to]...)}
 }
 
@@ -354,9 +404,13 @@ func (d *Orders) plan(f, j int, then *step) {
 		return
 	}
 	d.v = d.v[:0]
-	p := d.events[f].proc
+	d.cut = append(d.cut[:0], f)
 	for k := f + 1; k < j; k++ {
-		if !d.order.before(d.order.whole, f, p, k) {
+		switch {
+		case d.behind(k):
+		case then.moved && d.events[k].places&then.places != 0:
+			d.cut = append(d.cut, k) // whether a task can be moved is for both CPUs to say
+		default:
 			d.v = append(d.v, d.step(k))
 		}
 	}
@@ -369,6 +423,16 @@ func (d *Orders) plan(f, j int, then *step) {
 	rest := at.wake[1:] // what is being taken comes before event j
 	insert(&rest, d.v)
 	at.wake = append(at.wake[:1], rest...)
+}
+
+// behind says whether event k comes after one of those that are cut out.
+func (d *Orders) behind(k int) bool {
+	for _, c := range d.cut {
+		if d.order.before(d.order.whole, c, d.events[c].proc, k) {
+			return true
+		}
+	}
+	return false
 }
 
 // back goes to the last state at which a step is left to take; false when there is none.

@@ -8,21 +8,17 @@ import (
 	"allocfuzz/oracle/sched"
 )
 
-// A process is one of those whose steps a search orders: a task, a handler, or the migration of
-// a task to a CPU, which is a process of one step. Its number is the same in every run.
+// A process is one of those whose steps a search orders: a task or a handler. Its number is that of
+// its context, the same in every run.
 type process struct {
-	task    *machine.Ctx // of a mover: the task that it moves
+	task    *machine.Ctx
 	handler *machine.Handler
-	cpu     int // of a mover: where to
-	of      int // of a mover: the number of its task; -1 otherwise
+	steps   int    // made so far
+	move    *Moved // the migration that it is to make, nil when there is none or it was made
 }
 
 // processesMax is the number of processes that sets of them have room for.
-const processesMax = 48
-
-// chainBit is the bit of a step's places that stands for task 0: all steps of a task and its
-// movers are in one place, as those of a CPU are.
-const chainBit = 16
+const processesMax = 64
 
 // A set is a set of processes, a bit each.
 type set uint64
@@ -30,27 +26,23 @@ type set uint64
 func (s set) has(p int) bool { return s>>uint(p)&1 != 0 }
 func one(p int) set          { return 1 << uint(p) }
 
-// A mover is a migration that a search may make: of the task of that number of context.
-type mover struct{ task, cpu int }
-
 // table is the processes of a run.
 type table struct {
-	m      *machine.Machine
-	procs  []process
-	chains bool // there are movers
+	m     *machine.Machine
+	procs []process
+	cur   *machine.Ctx // who is asked, nil when nobody runs
 }
 
-var errTooMany = errors.New("the program has more tasks, handlers and moves than the search has " +
-	"room for")
+var errTooMany = errors.New("the program has more tasks and handlers than the search has room for")
 
-// bind finds the processes of a run by number of context, movers behind them.
-func (t *table) bind(b *sched.Binding, movers []mover) error {
-	t.m, t.procs, t.chains = b.Machine, t.procs[:0], len(movers) > 0
+// bind finds the processes of a run. The task of move makes that migration, nil for none.
+func (t *table) bind(b *sched.Binding, move *Moved) error {
+	t.m, t.procs = b.Machine, t.procs[:0]
 	for i := range b.Tasks {
-		t.procs = append(t.procs, process{task: b.Tasks[i], handler: b.Handlers[i], of: -1})
+		t.procs = append(t.procs, process{task: b.Tasks[i], handler: b.Handlers[i]})
 	}
-	for _, v := range movers {
-		t.procs = append(t.procs, process{task: b.Tasks[v.task], cpu: v.cpu, of: v.task})
+	if move != nil {
+		t.procs[move.Task].move = move
 	}
 	if len(t.procs) > processesMax {
 		return errTooMany
@@ -58,12 +50,15 @@ func (t *table) bind(b *sched.Binding, movers []mover) error {
 	return nil
 }
 
+// moves says whether the next step of p is its migration.
+func (p *process) moves() bool { return p.move != nil && p.steps == p.move.Before-1 }
+
 // of is the process that c runs for: its innermost handler, or itself.
 func (t *table) of(c *machine.Ctx) int {
 	h := c.Running()
 	for i := range t.procs {
 		p := &t.procs[i]
-		if h != nil && p.handler == h || h == nil && p.task == c && p.of < 0 {
+		if h != nil && p.handler == h || h == nil && p.task == c {
 			return i
 		}
 	}
@@ -73,8 +68,12 @@ func (t *table) of(c *machine.Ctx) int {
 // ready is the processes whose next step could be taken now, and able those that could run, be
 // it up to a lock that is held.
 func (t *table) ready() (ready, able set) {
+	if t.cur != nil && t.cur.Returning() {
+		p := one(t.of(t.cur))
+		return p, p // nothing can tell what comes before the return from what comes behind it
+	}
 	for i := range t.procs {
-		r, a := t.procs[i].ready(t.m.Sim())
+		r, a := t.procs[i].ready(t.m.Sim(), t.cur)
 		if r {
 			ready |= one(i)
 		}
@@ -85,7 +84,7 @@ func (t *table) ready() (ready, able set) {
 	return ready, able
 }
 
-func (p *process) ready(s *machine.Sim) (ready, able bool) {
+func (p *process) ready(s *machine.Sim, cur *machine.Ctx) (ready, able bool) {
 	switch {
 	case p.handler != nil:
 		h := p.handler
@@ -95,9 +94,9 @@ func (p *process) ready(s *machine.Sim) (ready, able bool) {
 		}
 		able = h.Due() && s.CanDeliver(h)
 		return able, able
-	case p.of >= 0:
-		able = p.task.Over() || p.task.Standing() && p.task.Running() == nil &&
-			s.CanMove(p.task, p.cpu)
+	case p.moves():
+		able = p.task.Standing() && p.task.Running() == nil &&
+			(p.task == cur || s.CanRun(p.task)) && s.CanMove(p.task, p.move.CPU)
 		return able, able
 	}
 	c := p.task
@@ -115,31 +114,15 @@ func (t *table) stuck(out []*step, some set) []*step {
 		if p.handler != nil {
 			c = p.handler.Host()
 		}
-		if c == nil || p.of >= 0 {
+		if c == nil || p.moves() {
 			return
 		}
 		if a, ok := c.Wants(); ok {
-			out = append(out, &step{proc: i, places: t.places(i, c.CPUID()),
+			out = append(out, &step{proc: i, places: 1 << uint(c.CPUID()),
 				acc: []machine.Access{a}})
 		}
 	})
 	return out
-}
-
-// places are those in which all steps are ordered: bits of CPUs, and of tasks that are moved.
-func (t *table) places(p int, cpu int) uint64 {
-	at := uint64(1) << uint(cpu)
-	if !t.chains {
-		return at
-	}
-	q := &t.procs[p]
-	switch {
-	case q.of >= 0:
-		at |= 1 << uint(chainBit+q.of)
-	case q.task != nil:
-		at |= 1 << uint(chainBit+p)
-	}
-	return at
 }
 
 // each calls f for the number of each bit.

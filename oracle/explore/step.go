@@ -8,6 +8,7 @@ type step struct {
 	proc   int
 	places uint64 // CPUs, and tasks that are moved, whose steps it is ordered with
 	acc    []machine.Access
+	moved  bool // a migration
 	sync   bool // comes behind everything before it: a barrier, a wait that was given up
 }
 

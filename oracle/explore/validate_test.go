@@ -157,32 +157,21 @@ type orders struct {
 }
 
 func (x orders) explore(y *toy, each func(explore.Run)) (complete, redundant int, err error) {
-	sets := [][]explore.Moved{nil}
-	for i := range y.tasks {
-		for cpu := 0; cpu < y.cpus && x.moves > 0 && y.tasks[i].movable; cpu++ {
-			sets = append(sets, []explore.Moved{{Task: i, CPU: cpu}})
+	d := explore.Orders{Reduction: x.reduction, Moves: x.moves, Max: 50_000}
+	sum, err := d.Explore(y, func(r *explore.Run, whole bool) bool {
+		if whole {
+			each(*r)
 		}
+		return true
+	})
+	switch {
+	case err != nil:
+	case !sum.Done:
+		err = fmt.Errorf("not done after %d runs", sum.Runs)
+	case sum.Unrunnable > 0:
+		err = fmt.Errorf("%d sequences could not be run", sum.Unrunnable)
 	}
-	for _, moves := range sets {
-		d := explore.Orders{Reduction: x.reduction, Moves: moves, Max: 50_000}
-		sum, err := d.Explore(y, func(r *explore.Run, whole bool) bool {
-			if whole {
-				each(*r)
-			}
-			return true
-		})
-		complete += sum.Complete
-		redundant += sum.Redundant
-		switch {
-		case err != nil:
-			return complete, redundant, err
-		case !sum.Done:
-			return complete, redundant, fmt.Errorf("not done after %d runs", sum.Runs)
-		case sum.Unrunnable > 0:
-			return complete, redundant, fmt.Errorf("%d sequences could not be run", sum.Unrunnable)
-		}
-	}
-	return complete, redundant, nil
+	return sum.Complete, sum.Redundant, err
 }
 
 // layers is the bounded search, for one number of departures after the other.

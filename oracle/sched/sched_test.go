@@ -236,10 +236,10 @@ func TestSurvey(t *testing.T) {
 		{1, machine.PreemptNone, 16 + 2},
 		// … and a switch inside three lines.
 		{1, machine.PreemptFull, 16 + 2 + 9},
-		// … and the task that is not pinned moves at two ends.
-		{2, machine.PreemptNone, 16 + 2 + 9 + 2},
+		// … and the task that is not pinned moves at the end of its first line.
+		{2, machine.PreemptNone, 16 + 2 + 9 + 1},
 		// … at all points of two lines.
-		{2, machine.PreemptFull, 16 + 2 + 9 + 8},
+		{2, machine.PreemptFull, 16 + 2 + 9 + 7},
 	} {
 		t.Run(fmt.Sprintf("%d %s", row.cpus, row.preempt), func(t *testing.T) {
 			r := newRig(t, row.cpus, row.preempt)
