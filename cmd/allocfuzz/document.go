@@ -113,6 +113,8 @@ type replay struct {
 	Walks    [][]point `json:"walks,omitempty"` // with -v: every point of every run
 	// Unmet, with -v and for each run, is the operations that came to anything but ok.
 	Unmet [][]unmet `json:"unmet,omitempty"`
+	// Timed, with --history and for each run of several contexts, is where its history is.
+	Timed []timedRun `json:"timed,omitempty"`
 }
 
 // An unmet is an operation whose outcome was not ok.

@@ -10,7 +10,6 @@ import (
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
-	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
 	"allocfuzz/oracle/history"
 	"allocfuzz/oracle/history/linear"
@@ -104,20 +103,16 @@ func (w *walked) timed(res *oracle.Result, dir string) (*timedRun, error) {
 	return t, fuzz.WriteFile(t.Picture, func(out io.Writer) error {
 		verdict, err := linear.Picture(out, h, searchLimit)
 		t.Verdict = verdict.String()
-		agrees(verdict, res.Faults, h)
+		agrees(verdict, h)
 		return err
 	})
 }
 
 // agrees demands that porcupine and the check per address say the same.
-func agrees(verdict linear.Verdict, faults []fault.Fault, h *history.History) {
-	found := false
-	for i := range faults {
-		found = found || faults[i].Title == fault.NotLinearizable
-	}
-	if verdict != linear.Unknown && found != (verdict == linear.NotLinearizable) {
+func agrees(verdict linear.Verdict, h *history.History) {
+	v := new(history.Checker).Check(h)
+	if verdict != linear.Unknown && (v != nil) != (verdict == linear.NotLinearizable) {
 		panic(fmt.Sprintf("allocfuzz: two checks of a history of %d operations disagree: %v and %v",
-			len(h.Ops), found, verdict))
+			len(h.Ops), v, verdict))
 	}
 }
-
