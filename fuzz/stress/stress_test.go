@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -444,5 +445,83 @@ func TestNames(t *testing.T) {
 	}
 	if _, ok := WorkloadNamed("none"); ok {
 		t.Error("there is a workload none")
+	}
+}
+
+// TestUntimed: each third round takes no stamps and has no history: a stamp would order the
+// threads.
+func TestUntimed(t *testing.T) {
+	v, _ := all.Lookup("slub-2011-tid")
+	cfg := config()
+	cfg.Subjects = []*impls.Variant{v}
+	silent(t, &cfg)
+	r := newRun(context.Background(), cfg)
+	for n := range 2 * untimed {
+		d := newRound(r, &r.results[0], Mixed, n)
+		d.carryOut()
+		d.judge()
+		want := n%untimed != untimed-1
+		if took := d.clock.Load() > 0; took != want || (len(d.history().Ops) > 0) != want {
+			t.Errorf("round %d: %d stamps, %d operations", n, d.clock.Load(), len(d.history().Ops))
+		}
+	}
+}
+
+// TestOnce: a bug is told once, however many rounds show it; when enough have, there are no
+// more.
+func TestOnce(t *testing.T) {
+	cfg := config()
+	cfg.Subjects, cfg.For = []*impls.Variant{toyBug{dirty: true}.variant("toy")}, enough
+	told := map[string]int{}
+	cfg.Found = func(f *Finding) { told[f.Identity()]++ }
+	res := Run(context.Background(), cfg)
+	if told["toy: not zeroed in malloc"] != 1 || len(told) != res[0].Found {
+		t.Errorf("%v was told, %d found", told, res[0].Found)
+	}
+	if res[0].Rounds != roundsFound || res[0].Stopped == "" {
+		t.Errorf("%+v", res[0])
+	}
+}
+
+// TestPanicLeavesOthers: where a thread panics and another one is stuck since, the panic is
+// what is told, once; and one of this project is none of the subject's. The watch looks when
+// the panic was noted.
+func TestPanicLeavesOthers(t *testing.T) {
+	for _, text := range []string{"no", "allocfuzz: no"} {
+		release, stuck, now := make(chan int), make(chan int), make(chan time.Time)
+		close(now)
+		b := toyBug{caps: impls.CapAlign, malloc: func(n int64) {
+			switch {
+			case n == 20:
+				<-stuck
+				panic(text)
+			case n > 20:
+				close(stuck)
+				<-release
+			}
+		}}
+		cfg := config()
+		cfg.Subjects = []*impls.Variant{b.variant("toy")}
+		r := newRun(context.Background(), cfg)
+		d := newRound(r, &r.results[0], Mixed, 0)
+		r.after = func(time.Duration) <-chan time.Time {
+			for !d.isLost() {
+				runtime.Gosched()
+			}
+			return now
+		}
+		func() {
+			defer func() {
+				p, _ := recover().(string)
+				if (text != "no") != strings.HasPrefix(p, "allocfuzz: no\n") {
+					t.Errorf("%q: panicked with %q", text, p)
+				}
+			}()
+			d.carryOut()
+		}()
+		if found := d.judge(); len(found) != 1 || found[0].Identity() != "toy: aborted in malloc" {
+			t.Errorf("found %+v", found)
+		}
+		close(release)
 	}
 }
