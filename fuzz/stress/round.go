@@ -50,9 +50,11 @@ type round struct {
 	moving  sync.Mutex   // guards spare
 	spare   int          // the CPU that no thread has
 	took    time.Duration
+	behind  bool // threads were left behind
 
 	mu       sync.Mutex // guards what follows
 	lost     bool       // the subject is in no known state: a thread panicked or was left behind
+	halted   *thread    // one that the machine stopped, nil for none
 	closed   bool       // nothing is noted any more
 	found    []*Finding
 	reported map[string]bool
@@ -113,11 +115,29 @@ func (d *round) carryOut() {
 		done.Go(func() { d.guard(d.end, d.quiet) })
 		d.watch(&done)
 	}
+	if !d.behind {
+		d.wrongSteps()
+	}
 	if !d.isLost() {
-		for _, f := range d.m.Faults() {
-			d.raise(d.end, f.Title, "", "%s", f.Detail)
-		}
 		d.in.Close()
+	}
+}
+
+// wrongSteps makes findings of what the machine noted, when all threads have ended. A thread
+// that was stopped has a reason there.
+func (d *round) wrongSteps() {
+	faults := d.m.Faults()
+	for _, f := range faults {
+		t := d.end
+		for _, x := range d.threads {
+			if x.name == f.Where.Task {
+				t = x
+			}
+		}
+		d.raise(t, f.Title, "", "%s", f.Detail)
+	}
+	if d.halted != nil && len(faults) == 0 {
+		d.raise(d.halted, fault.Aborted, "", "the machine was halted")
 	}
 }
 
@@ -144,14 +164,16 @@ func (d *round) guard(t *thread, body func()) {
 		if p == nil {
 			return
 		}
-		stack := make([]byte, 1<<16)
-		stack = stack[:runtime.Stack(stack, false)]
-		d.lose()
 		if machine.Stopped(p) {
-			d.raise(t, fault.Aborted, "", "the machine was halted")
-			return
+			d.mu.Lock()
+			d.halted = t
+			d.mu.Unlock()
+		} else {
+			stack := make([]byte, 1<<16)
+			stack = stack[:runtime.Stack(stack, false)]
+			d.raise(t, fault.Aborted, string(stack), "%s%v", panicked, p)
 		}
-		d.raise(t, fault.Aborted, string(stack), "%s%v", panicked, p)
+		d.lose() // last: it explains a hang, and must be told by then
 	}()
 	body()
 }
@@ -211,6 +233,13 @@ func (d *round) hung() {
 	explained := d.lose()
 	d.passOn()
 	d.res.Stopped = "its threads did not get on and were left behind"
+	d.behind = true
+	d.mu.Lock()
+	halted := d.halted
+	d.mu.Unlock()
+	if halted != nil {
+		d.raise(halted, fault.Aborted, "", "the machine was halted, and others did not get on")
+	}
 	if explained {
 		return
 	}

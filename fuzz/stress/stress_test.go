@@ -186,6 +186,8 @@ func TestPromises(t *testing.T) {
 		{toyBug{odd: true}, fault.Misaligned, "memalign"},
 		{toyBug{outside: true}, fault.OutsideArena, "malloc"},
 		{toyBug{dirty: true}, fault.NotZeroed, "malloc"},
+		{toyBug{dies: true, caps: impls.CapAlign}, fault.WildAddress, "malloc"},
+		{toyBug{halts: true, caps: impls.CapAlign}, fault.Aborted, "malloc"},
 		{toyBug{resize: func(_ *toy, b []byte) { b[0]++ }}, fault.PrefixLost, "realloc"},
 		{toyBug{free: func(*toy) { panic("no") }}, fault.Aborted, "free"},
 	} {
@@ -195,7 +197,7 @@ func TestPromises(t *testing.T) {
 			t.Errorf("no %s, but %q", id, others)
 		} else if e, _ := fault.Lookup(c.title); f.Class() != e.Rule.String() {
 			t.Errorf("%s is of class %s", id, f.Class())
-		} else if c.title == fault.Aborted && !strings.Contains(f.Stacks, "toy") {
+		} else if c.bug.free != nil && !strings.Contains(f.Stacks, "toy") {
 			t.Errorf("the stack of a panic is %q", f.Stacks)
 		}
 	}

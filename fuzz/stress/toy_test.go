@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
 )
 
@@ -38,6 +39,8 @@ type toyBug struct {
 	odd      bool               // what is to be aligned is not
 	outside  bool               // hands out what is not its own
 	dirty    bool               // zeroed memory is not
+	dies     bool               // the 20th malloc ends at a wild address
+	halts    bool               // … is where the machine is halted
 	malloc   func(n int64)      // is called in each, with its number
 	free     func(c *toy)       // is called in each
 	resize   func(*toy, []byte) // is called with what a realloc returns
@@ -75,10 +78,16 @@ func (t *toy) lock() func() {
 	return t.mu.Unlock
 }
 
-func (t *toy) Malloc(_ *machine.Ctx, size uint64, f impls.AllocFlags) impls.Addr {
+func (t *toy) Malloc(c *machine.Ctx, size uint64, f impls.AllocFlags) impls.Addr {
 	n := t.n.Add(1)
 	if t.bug.malloc != nil {
 		t.bug.malloc(n)
+	}
+	if t.bug.dies && n == 20 {
+		c.Die(fault.WildAddress, "on purpose")
+	}
+	if t.bug.halts && n == 20 {
+		c.Halt()
 	}
 	defer t.lock()()
 	head := t.head.Load()
