@@ -44,6 +44,14 @@ lint: tidy ## gofmt, go vet, the repository's checks and golangci-lint where ins
 		echo golangci-lint run; golangci-lint run; \
 	else echo "golangci-lint is not installed: its checks were left out"; fi
 
+.PHONY: stress
+stress: ## real threads for FOR (60s), under the race detector where there is a C compiler
+	@if command -v $$($(GO) env CC) >/dev/null; then \
+		echo "$(GO) run -race ./cmd/allocfuzz stress --for $(FOR)"; \
+		CGO_ENABLED=1 $(GO) run -race ./cmd/allocfuzz stress --for $(FOR); \
+	else echo "no C compiler: without the race detector"; \
+		$(GO) run ./cmd/allocfuzz stress --for $(FOR); fi
+
 .PHONY: tidy
 tidy: ## the repository's own checks: imports, sizes, texts, patches
 	$(GO) run ./cmd/tidy

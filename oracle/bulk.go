@@ -46,6 +46,9 @@ func (r *Runner) patterns(op *impls.Op) {
 func (x *ctxRun) callBulk(c *machine.Ctx, op *impls.Op) {
 	r, b := x.r, &x.many
 	frees, at := op.Code == impls.OpFreeBulk, -1
+	for i := range b.Events {
+		x.called(&b.Events[i])
+	}
 	if frees {
 		at = x.judgeBulk()
 	}
@@ -60,6 +63,9 @@ func (x *ctxRun) callBulk(c *machine.Ctx, op *impls.Op) {
 	r.checkedBulk(x)
 	if !frees {
 		at = x.judgeBulk()
+	}
+	for i := range b.Events {
+		r.over(&b.Events[i])
 	}
 	r.answeredBulk(at, b.Events)
 }
@@ -121,6 +127,7 @@ func (r *Runner) checkedBulk(x *ctxRun) {
 func (r *Runner) tookBack(ev *impls.Event) {
 	if ev.Code == impls.OpFree && r.shadow.Kept() {
 		r.judge.revive(ev.Addr, ev.Size)
+		r.keeps(ev)
 	}
 }
 

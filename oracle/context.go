@@ -3,8 +3,10 @@ package oracle
 import (
 	"allocfuzz/corpus/prog"
 	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
 	"allocfuzz/impls/play"
+	"allocfuzz/oracle/history"
 )
 
 const pinnedKind = prog.CPUCtx
@@ -23,6 +25,7 @@ type ctxRun struct {
 	handler machine.Handler
 	op      *impls.Op // that waits for a name
 	stuck   bool      // the cache to be destroyed holds on to something for good
+	timed   int       // number of its operation in the history, of a bulk one the first; or -1
 }
 
 // ctx returns context n, made once and kept.
@@ -75,7 +78,7 @@ func (x *ctxRun) Ready(*machine.Ctx) bool { return x.r.exec.Ready(x.op) }
 func (x *ctxRun) line(c *machine.Ctx, pos int, iter [2]int32, next int) {
 	r := x.r
 	c.BeginLine(pos, iter)
-	x.ev.Op, x.ev.Ctx = int32(pos), uint8(x.n)
+	x.ev.Op, x.ev.Ctx, x.timed = int32(pos), uint8(x.n), -1
 	r.judge.ctx = c
 	op := &r.lines[pos-r.base].Op
 	r.res.Counts.Operations += max(1, len(op.Slots))
@@ -180,6 +183,7 @@ func (x *ctxRun) call(c *machine.Ctx, op *impls.Op) {
 	r := x.r
 	frees, at := play.Frees(op.Code), -1
 	var old play.Slot
+	x.called(&x.ev)
 	switch {
 	case frees:
 		r.judge.event(&x.ev)
@@ -204,10 +208,97 @@ func (x *ctxRun) call(c *machine.Ctx, op *impls.Op) {
 		r.judge.event(&x.ev)
 		if op.Code == impls.OpRealloc && r.keptOld(&x.ev) {
 			r.judge.revive(old.Addr, old.Size)
+			r.keeps(&x.ev)
 		}
 		at = r.note(&x.ev)
 	}
+	r.over(&x.ev)
 	r.answered(at, &x.ev)
+}
+
+// called notes in the history of a run with several contexts that an operation is called.
+// Of a bulk operation it is called for each event in order. A misuse that gives something
+// back is carried out where there is one context only.
+func (x *ctxRun) called(ev *impls.Event) {
+	r := x.r
+	if !r.timed || !allocates(ev.Code) && !play.Frees(ev.Code) {
+		return
+	}
+	o := history.Op{Client: x.n, Code: ev.Code, CPU: ev.CPU, Line: ev.Op}
+	switch {
+	case play.Frees(ev.Code) && ev.Outcome == impls.OK:
+		o.Old = r.span(ev.Addr, ev.Size)
+	case ev.Code == impls.OpRealloc:
+		old := r.exec.Slot(int(r.lines[int(ev.Op)-r.base].Op.Slot))
+		o.Old = r.span(old.Addr, old.Size)
+	}
+	if n := r.times.Began(o); ev.Part <= 1 {
+		x.timed = n
+	}
+}
+
+// span is the bytes that an object occupies.
+func (r *Runner) span(a impls.Addr, size uint64) history.Range {
+	return history.Range{Addr: a, Size: r.judge.extent(a, size)}
+}
+
+// at is the number of an event's operation in the history, -1 when it is not there.
+func (r *Runner) at(ev *impls.Event) int {
+	if !r.timed || r.ctxs[ev.Ctx].timed < 0 {
+		return -1
+	}
+	return r.ctxs[ev.Ctx].timed + max(int(ev.Part), 1) - 1
+}
+
+// over notes in the history that an operation returns.
+func (r *Runner) over(ev *impls.Event) {
+	n := r.at(ev)
+	if n < 0 {
+		return
+	}
+	var got history.Range
+	if allocates(ev.Code) && ev.Outcome == impls.OK {
+		got = r.span(ev.Addr, ev.Size)
+	}
+	r.times.Ended(n, ev.Outcome, got)
+}
+
+// allocates says whether an operation gets memory.
+func allocates(code impls.Code) bool {
+	switch code {
+	case impls.OpAlloc, impls.OpMalloc, impls.OpCalloc, impls.OpMemalign, impls.OpRealloc,
+		impls.OpPages:
+		return true
+	}
+	return false
+}
+
+// keeps notes in the history that the program still has what an event should give back.
+func (r *Runner) keeps(ev *impls.Event) {
+	if n := r.at(ev); n >= 0 {
+		r.times.Kept(n)
+	}
+}
+
+// inTime checks the history of a run with several contexts (check 6).
+func (r *Runner) inTime() {
+	if !r.timed {
+		return
+	}
+	r.timed = false
+	h, j := &r.times.History, &r.judge
+	for i := range r.p.Ctxs {
+		h.Clients = append(h.Clients, r.p.Ctxs[i].Name)
+	}
+	r.res.History = h
+	r.res.Counts.Checked[fault.History] += len(h.Ops)
+	if v := r.linear.Check(h); v != nil {
+		f := v.Fault(h)
+		ctx, where := j.ctx, j.where
+		j.ctx, j.where = nil, f.Where
+		j.fault(f.Title, "%s", f.Detail)
+		j.ctx, j.where = ctx, where
+	}
 }
 
 // note adds an event to the transcript and returns its place there, -1 when none is

@@ -147,6 +147,7 @@ func (r *Runner) checked(ev *impls.Event) {
 		r.exec.Forget(int(ev.Slot))
 	case play.Frees(ev.Code) && r.shadow.Kept():
 		r.judge.revive(ev.Addr, ev.Size)
+		r.keeps(ev)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
 	"allocfuzz/impls/play"
+	"allocfuzz/oracle/history"
 	"allocfuzz/oracle/sched"
 	"allocfuzz/oracle/shadow"
 )
@@ -46,6 +47,7 @@ type Result struct {
 	Counts    Counts
 	Reports   []*debugcheck.Report // of the debug checks, in order, those of the end too
 	Skips     []Skip               // misuse that was not carried out
+	History   *history.History     // of several contexts in real time, nil when not checked
 	Err       error                // a remote subject could not be played: nothing is known of it
 	checks    Checks
 	extra     bool               // the last fault is Options.Extra
@@ -129,6 +131,9 @@ type Runner struct {
 	reuse    reuse
 	before   int    // free pages before the shrink or reap in hand
 	print    uint64 // of the outcomes, for Options.Twice
+	timed    bool   // the history is written down
+	times    history.Recorder
+	linear   history.Checker
 	binding  sched.Binding
 	end      *ending // made once
 	explain  *Report // the report that this run is made for, nil normally
@@ -291,7 +296,7 @@ func (r *Runner) start(p *Compiled, v *impls.Variant, opt Options) {
 	if r.end != nil {
 		r.end.calling = false
 	}
-	r.stated, r.print, r.reuse = nil, 0, reuse{cache: -1}
+	r.stated, r.print, r.reuse, r.timed = nil, 0, reuse{cache: -1}, false
 	r.res = Result{Subject: v, Program: p, Faults: r.res.Faults[:0], Events: r.res.Events[:0],
 		checks: opt.Checks, opened: r.res.opened[:0]}
 }
@@ -315,6 +320,9 @@ func (r *Runner) setUp() {
 		r.judge.first = r.state
 	}
 	r.shape.reset()
+	r.times.Reset()
+	r.timed = !r.native && r.opt.Checks.On(fault.History) && len(r.p.Ctxs) > 0 &&
+		!r.p.Sequential()
 	r.shadowing()
 	var c *machine.Ctx // in simulation nothing runs yet
 	if r.native {
@@ -436,6 +444,7 @@ func (r *Runner) panicked(err error) {
 
 // finish checks the end of the run and gathers what was found.
 func (r *Runner) finish() {
+	r.inTime()
 	if !r.res.Aborted {
 		if r.opt.Checks.On(fault.Structure) {
 			r.structure(nil)

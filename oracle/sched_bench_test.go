@@ -37,13 +37,14 @@ cpu1 free c b
 
 // BenchmarkSchedulesFull: the same search with every check on: the structure looked at
 // after every operation, and the end, at which all pages must come back; without the
-// end; and with the structure looked at in the end only.
+// history; without the end; and with the structure looked at in the end only.
 func BenchmarkSchedulesFull(b *testing.B) {
 	for _, row := range []struct {
 		name string
 		opt  oracle.Options
-	}{{"all", oracle.Options{}}, {"no end", oracle.Options{NoEnd: true}},
-		{"shallow", oracle.Options{Shallow: true}},
+	}{{"all", oracle.Options{}},
+		{"no history", oracle.Options{Checks: oracle.AllChecks.Without(fault.History)}},
+		{"no end", oracle.Options{NoEnd: true}}, {"shallow", oracle.Options{Shallow: true}},
 		{"shallow, no end", oracle.Options{Shallow: true, NoEnd: true}}} {
 		b.Run(row.name, func(b *testing.B) {
 			searches(b, compile(b, aba), subject(b, "slub-2008-seq"), row.opt)

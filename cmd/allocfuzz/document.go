@@ -27,14 +27,15 @@ type document struct {
 
 	Files        []file                `json:"files,omitempty"`         // replay and fmt
 	Targets      []engine.TargetResult `json:"targets,omitempty"`       // run
-	Out          string                `json:"out,omitempty"`           // run: folder of findings
+	Out          string                `json:"out,omitempty"`           // folder of findings
 	BuildSeconds float64               `json:"build_seconds,omitempty"` // run
 	FuzzSeconds  float64               `json:"fuzz_seconds,omitempty"`  // run
 	Import       *imported             `json:"import,omitempty"`
 	Explorations []exploration         `json:"explorations,omitempty"` // explore
-	Misuse       []misuseTable         `json:"misuse,omitempty"`       // subjects --misuse
-	Rows         []historical          `json:"rows,omitempty"`         // subjects
-	LastRun      *when                 `json:"last_run,omitempty"`     // subjects: of its counts
+	Stress       *stressDoc            `json:"stress,omitempty"`
+	Misuse       []misuseTable         `json:"misuse,omitempty"`   // subjects --misuse
+	Rows         []historical          `json:"rows,omitempty"`     // subjects
+	LastRun      *when                 `json:"last_run,omitempty"` // subjects: of its counts
 }
 
 // When is the run that counts are of.
@@ -112,6 +113,8 @@ type replay struct {
 	Walks    [][]point `json:"walks,omitempty"` // with -v: every point of every run
 	// Unmet, with -v and for each run, is the operations that came to anything but ok.
 	Unmet [][]unmet `json:"unmet,omitempty"`
+	// Timed, with --history and for each run of several contexts, is where its history is.
+	Timed []timedRun `json:"timed,omitempty"`
 }
 
 // An unmet is an operation whose outcome was not ok.
@@ -165,6 +168,39 @@ type imported struct {
 	Objects    int            `json:"peak_objects"`
 	Pages      int            `json:"pages"`
 	Output     string         `json:"output"`
+}
+
+// A stressDoc is what threads did.
+type stressDoc struct {
+	Seed      uint64          `json:"seed"`
+	Threads   int             `json:"threads"`
+	Ops       int             `json:"ops"` // of a thread in a round
+	Workloads []string        `json:"workloads"`
+	Seconds   float64         `json:"seconds"`
+	Subjects  []stressSubject `json:"subjects"`
+}
+
+// unknown is how many histories were not decided in time.
+func (s *stressDoc) unknown() int {
+	n := 0
+	for i := range s.Subjects {
+		n += s.Subjects[i].Unknown
+	}
+	return n
+}
+
+// A stressSubject is what threads did with one subject.
+type stressSubject struct {
+	Name       string  `json:"name"`
+	Turns      bool    `json:"turns"` // threads took turns
+	Rounds     int     `json:"rounds"`
+	Operations int     `json:"operations"`
+	OpsPerS    float64 `json:"ops_per_s"`
+	Histories  int     `json:"histories"` // checked per address
+	Searched   int     `json:"searched"`  // of these by porcupine too
+	Unknown    int     `json:"unknown"`   // of these not decided in time
+	Found      int     `json:"found"`
+	Stopped    string  `json:"stopped"` // why it had no more rounds, "" when it had
 }
 
 // A misuseTable says what the debug checks of subjects that answer alike see.

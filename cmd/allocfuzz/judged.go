@@ -21,6 +21,7 @@ type batch struct {
 	subjects []*impls.Variant
 	tally    engine.Tally
 	boot     fuzz.Boot // for programs that give no such parameters
+	history  string    // folder, "" for none
 	reports  bool
 	verbose  bool
 }
@@ -57,6 +58,9 @@ func (a *app) replayFile(ctx context.Context, name string, b *batch) error {
 	}
 	if b.verbose && err == nil {
 		err = a.walkFile(ctx, p, b, &f)
+	}
+	if b.history != "" && err == nil {
+		err = a.timeFile(ctx, p, b, &f)
 	}
 	a.doc.Files = append(a.doc.Files, f)
 	if !a.json {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ type replayFlags struct {
 	pick    selection
 	boot    bootFlags
 	checks  string
+	history string
 	reports bool
 	verbose bool
 }
@@ -41,6 +43,7 @@ func (a *app) replayCommand() *cobra.Command {
 			"  allocfuzz replay --unsound corpus/regress/*.prog\n" +
 			"  allocfuzz replay -v --checks=-step,-structure new.prog\n" +
 			"  allocfuzz replay --reports corpus/seeds/flush-and-validate.prog\n" +
+			"  allocfuzz replay --history /tmp/histories corpus/regress/*.prog\n" +
 			"  allocfuzz replay --debug FZPU --rules 6.12 new.prog\n" +
 			"  allocfuzz replay --debug 'FZ;-,kmalloc-64' new.prog\n" +
 			"  allocfuzz replay --json - < new.prog",
@@ -57,6 +60,9 @@ func (a *app) replayCommand() *cobra.Command {
 		"the only ones to apply, as in ownership,contents; rules: "+strings.Join(ruleNames(), ", "))
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false,
 		"print every point of the runs, as schedules name them, and what was not done")
+	c.Flags().StringVar(&f.history, "history", "", "folder for the histories of runs with several "+
+		"contexts in real time, as JSON and as pictures that porcupine makes; files of the same "+
+		"program are replaced")
 	c.Flags().BoolVar(&f.reports, "reports", false,
 		"print every report of the debug checks, as the kernel does")
 	must(c.RegisterFlagCompletionFunc("checks", completeList(checkWords)))
@@ -125,6 +131,11 @@ func (a *app) replay(files []string, f replayFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.history != "" {
+		if err := os.MkdirAll(f.history, 0o777); err != nil {
+			return fileError(f.history, err)
+		}
+	}
 	r := engine.NewReplayer(oracle.Options{Checks: checks})
 	defer r.Close()
 	if f.checks != "" {
@@ -135,7 +146,7 @@ func (a *app) replay(files []string, f replayFlags) error {
 	defer done()
 	a.in = untilDone(ctx, a.in)
 	b := &batch{replayer: r, subjects: subjects, tally: engine.NewTally(subjects),
-		boot: boot, reports: f.reports, verbose: f.verbose}
+		boot: boot, history: f.history, reports: f.reports, verbose: f.verbose}
 	for _, name := range files {
 		if ctx.Err() != nil {
 			break

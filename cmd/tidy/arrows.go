@@ -40,14 +40,17 @@ var arrows = []row{
 	{"corpus/bugs", nil, nil},
 	{"corpus/...", []string{"corpus/prog", "corpus/bugs"}, nil},
 
+	{"oracle/history/linear", []string{"oracle/history", "impls"},
+		[]string{"github.com/anishathalye/porcupine"}},
+	{"oracle/history", []string{"impls", "impls/fault"}, nil},
 	{"oracle/live", []string{"impls"}, nil},
 	{"oracle/pages", []string{"impls", "impls/fault"}, nil},
 	{"oracle/shadow", []string{"impls", "impls/fault", "debugcheck"}, nil},
 	{"oracle/sched", []string{"impls/machine", "impls/fault", "corpus/prog"}, nil},
 	{"oracle/explore", []string{"oracle/sched", "impls/machine"}, nil},
 	{"oracle", []string{
-		"oracle/sched", "oracle/shadow", "oracle/live", "oracle/pages", "impls", "impls/play",
-		"impls/machine",
+		"oracle/sched", "oracle/shadow", "oracle/live", "oracle/pages", "oracle/history", "impls",
+		"impls/play", "impls/machine",
 		"impls/fault", "corpus/prog", "debugcheck",
 	}, nil},
 

@@ -24,9 +24,12 @@ type Finding struct {
 	File     string   `json:"file"`     // program that shows it
 	Place    string   `json:"place"`    // file:line of the operation, "" when not known
 	Report   string   `json:"report"`   // file with the whole report, "" when there is none
-	Command  string   `json:"command"`  // repeats it
-	Known    bool     `json:"known"`    // a committed program says that it must occur
-	Target   string   `json:"target"`   // fuzz target that met it, "" for a replay
+	// Picture is a file with a picture of the history, for a browser; stress only. File is
+	// the history itself there.
+	Picture string `json:"picture,omitempty"`
+	Command string `json:"command"` // repeats it
+	Known   bool   `json:"known"`   // a committed program says that it must occur
+	Target  string `json:"target"`  // fuzz target that met it, "" for a replay
 }
 
 // Stdin is what messages call standard input.
