@@ -96,6 +96,8 @@ func debugged(data []byte) input.DecodeOptions {
 	return input.DecodeOptions{Sequential: !several, Budget: budget, Debug: true, Misuse: true}
 }
 
+func smp([]byte) input.DecodeOptions { return input.DecodeOptions{SMP: true, Budget: budget} }
+
 // Close ends the session's machines.
 func (s *Session) Close() { s.runner.Close() }
 
@@ -127,6 +129,10 @@ func (s *Session) Sequential(data []byte) (*Failure, error) {
 func (s *Session) Interrupts(data []byte) (*Failure, error) {
 	return s.input(data, interrupts, s.Program)
 }
+
+// SMP decodes an input into a program of tasks, some of which move, and handlers on two or
+// three CPUs with few pages, and runs it under its schedule as Interrupts does.
+func (s *Session) SMP(data []byte) (*Failure, error) { return s.input(data, smp, s.Program) }
 
 // Debugged decodes an input into a program with debug flags and misuse, whose reports
 // are held against the rules.
