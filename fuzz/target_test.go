@@ -23,7 +23,7 @@ func FuzzInterrupts(f *testing.F) {
 }
 
 func FuzzSMP(f *testing.F) {
-	for _, data := range fuzz.Seeds(false) {
+	for _, data := range fuzz.SeedsSMP() {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) { fuzz.FuzzSMP.Run(t, data) })

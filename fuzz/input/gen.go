@@ -43,8 +43,12 @@ func GenerateBytes(rng *rand.Rand, opt GenerateOptions) []byte {
 	for i := 1 + rng.IntN(6); i > 0; i-- {
 		g.contexts = append(g.contexts, byte(rng.IntN(len(ctxCodes))))
 	}
-	if g.smp {
-		g.contexts = append(g.contexts, 0, 1, ctxByte(ctxTask), ctxByte(ctxIRQ))
+	if g.smp { // some of few, and whoever is there already
+		few := [...]byte{0, ctxByte(ctxCPU + 1), ctxByte(ctxTask), ctxByte(ctxIRQ), ctxByte(ctxIRQ + 1)}
+		g.contexts = append(g.contexts[:1], few[g.rng.IntN(2)])
+		for range 1 + g.rng.IntN(4) {
+			g.contexts = append(g.contexts, few[g.rng.IntN(len(few))])
+		}
 	}
 	g.pages = rng.IntN(6) == 0
 	sched := !opt.Decode.Sequential && rng.IntN(3) > 0
@@ -115,6 +119,11 @@ func (g *generator) operation() record {
 	if g.pages && g.rng.IntN(5) > 0 {
 		r[1] = verbByte[pageVerbs[g.rng.IntN(len(pageVerbs))]]
 	}
+	if g.smp && g.rng.IntN(2) == 0 {
+		if r[1] = verbByte[smpVerbs[g.rng.IntN(len(smpVerbs))]]; r[1] == verbByte[prog.Alloc] {
+			r[3] = 0 // of the first cache
+		}
+	}
 	if g.debug {
 		switch n := g.rng.IntN(24); {
 		case n == 0:
@@ -146,9 +155,13 @@ func (g *generator) departure() record {
 	}
 	if g.smp {
 		r[6] = r[6]&^7 | smpActions[g.rng.IntN(len(smpActions))]
+		r[4] %= 1 << (1 + g.rng.IntN(5)) // few lines have many points of any kind
 	}
 	return r
 }
+
+// smpVerbs are what half of the operations are with SMP.
+var smpVerbs = [...]prog.Verb{prog.Alloc, prog.Alloc, prog.Alloc, prog.Free, prog.Free}
 
 // smpActions are the places in actionTable of what departs with SMP, as often as they stand
 // here: an interrupt, another CPU and another task, a move, a page request that fails.

@@ -83,7 +83,7 @@ func TestGenerateSMP(t *testing.T) {
 			}
 		}
 	}
-	if contexts < 4*programs || full < programs/3 {
+	if contexts < 3*programs || full < programs/3 {
 		t.Errorf("%d contexts and %d full schedules in %d programs", contexts, full, programs)
 	}
 	for _, k := range []prog.ActionKind{prog.Interrupt, prog.ToCPU, prog.ToTask, prog.Move,
