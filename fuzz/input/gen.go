@@ -44,7 +44,8 @@ func GenerateBytes(rng *rand.Rand, opt GenerateOptions) []byte {
 		g.contexts = append(g.contexts, byte(rng.IntN(len(ctxCodes))))
 	}
 	if g.smp { // some of few, and whoever is there already
-		few := [...]byte{0, ctxByte(ctxCPU + 1), ctxByte(ctxTask), ctxByte(ctxIRQ), ctxByte(ctxIRQ + 1)}
+		few := [...]byte{0, ctxByte(ctxCPU + 1), ctxByte(ctxTask), ctxByte(ctxIRQ),
+			ctxByte(ctxIRQ + 1)}
 		g.contexts = append(g.contexts[:1], few[g.rng.IntN(2)])
 		for range 1 + g.rng.IntN(4) {
 			g.contexts = append(g.contexts, few[g.rng.IntN(len(few))])

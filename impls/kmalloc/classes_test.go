@@ -107,8 +107,8 @@ func TestWidePages(t *testing.T) {
 					p := k.Malloc(c, size, 0)
 					q := k.Memalign(c, uint64(page), 8, 0)
 					if q%uint64(page) != 0 || p == 0 && c.Refused() == before {
-						t.Errorf("%s: pages of %d: malloc %d is %#x, memalign %#x", table.Name, page,
-							size, p, q)
+						t.Errorf("%s: pages of %d: malloc %d is %#x, memalign %#x", table.Name,
+							page, size, p, q)
 					}
 					k.Free(c, p)
 					k.Free(c, q)
