@@ -100,7 +100,7 @@ func debugged(data []byte) input.DecodeOptions {
 // have debug flags, and nothing is misused: a report of a debug check is false then.
 func smp(data []byte) input.DecodeOptions {
 	debug := len(data) > 0 && data[0]&smpDebug != 0
-	return input.DecodeOptions{SMP: true, Budget: budget, Debug: debug}
+	return input.DecodeOptions{SMP: true, Budget: budget, Debug: debug, StoreBuffers: true}
 }
 
 // smpDebug is the bit of the first byte that lets debug flags through.

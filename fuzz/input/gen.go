@@ -165,8 +165,9 @@ func (g *generator) departure() record {
 var smpVerbs = [...]prog.Verb{prog.Alloc, prog.Alloc, prog.Alloc, prog.Free, prog.Free}
 
 // smpActions are the places in actionTable of what departs with SMP, as often as they stand
-// here: an interrupt, another CPU and another task, a move, a page request that fails.
-var smpActions = [...]byte{0, 0, 0, 1, 1, 3, 3, 5, 5, 6}
+// here: an interrupt (or, with store buffers, what is done with them), another CPU and another
+// task, a move, a page request that fails.
+var smpActions = [...]byte{0, 2, 4, 1, 1, 3, 3, 5, 5, 6}
 
 // value returns a value that is mostly small.
 func (g *generator) value() record {

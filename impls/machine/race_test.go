@@ -519,3 +519,20 @@ func TestPlainWatched(t *testing.T) {
 		t.Errorf("told of %v", s.kinds)
 	}
 }
+
+// TestPlainHeld: a plain store is one that a store buffer can hold: its CPU reads it there, and
+// others find it in memory when it is drained. To be late is no order.
+func TestPlainHeld(t *testing.T) {
+	w := newBuffered(t, 2, machine.PreemptNone)
+	var x machine.PlainWord
+	x.Init(w.m, plain, 0)
+	var here, there uint64
+	w.task("a", 0, 0, func(c *machine.Ctx) { x.Store(c, 1); here = x.Load(c) })
+	w.task("b", 1, 1, func(c *machine.Ctx) { there = x.Load(c) })
+	w.run("", dep{"a", machine.KStore, "test.plain", 1, hold, false},
+		dep{"a", machine.KLoad, "test.plain", 1, w.to("b"), false})
+	wantFaults(t, w.m, fault.DataRace)
+	if here != 1 || there != 0 || x.Peek() != 1 {
+		t.Errorf("read %d here and %d there, and it holds %d", here, there, x.Peek())
+	}
+}
