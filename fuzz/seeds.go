@@ -1,6 +1,8 @@
 package fuzz
 
 import (
+	"iter"
+
 	"allocfuzz/corpus"
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz/input"
@@ -13,20 +15,47 @@ import (
 // as programs.
 func Seeds(debug bool) [][]byte {
 	var out [][]byte
-	for f := range corpus.All() {
-		if len(f.Text) > seedMax {
-			continue
+	for p := range programs() {
+		if debug || !debugs(p) {
+			out = append(out, encodings(p)...)
 		}
-		p, err := f.Program()
-		if err != nil {
-			panic("allocfuzz: committed program: " + err.Error())
-		}
-		if !debug && debugs(p) {
-			continue
-		}
-		out = append(out, encodings(p)...)
 	}
 	return out
+}
+
+// SeedsSMP returns the inputs that FuzzSMP starts from: all that others start from, those with
+// debug flags marked so that they keep them.
+func SeedsSMP() [][]byte {
+	var out [][]byte
+	for p := range programs() {
+		mark := byte(0)
+		if debugs(p) {
+			mark = smpDebug
+		}
+		for _, data := range encodings(p) {
+			data[0] |= mark
+			out = append(out, data)
+		}
+	}
+	return out
+}
+
+// programs are the committed ones that may fit into an input.
+func programs() iter.Seq[*prog.Program] {
+	return func(yield func(*prog.Program) bool) {
+		for f := range corpus.All() {
+			if len(f.Text) > seedMax {
+				continue
+			}
+			p, err := f.Program()
+			if err != nil {
+				panic("allocfuzz: committed program: " + err.Error())
+			}
+			if !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 // encodings are the inputs that mean p, with its first schedule and without; none when

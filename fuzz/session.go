@@ -96,6 +96,16 @@ func debugged(data []byte) input.DecodeOptions {
 	return input.DecodeOptions{Sequential: !several, Budget: budget, Debug: true, Misuse: true}
 }
 
+// smp: where the first byte, which is the number of CPUs, has its high bit set the caches may
+// have debug flags, and nothing is misused: a report of a debug check is false then.
+func smp(data []byte) input.DecodeOptions {
+	debug := len(data) > 0 && data[0]&smpDebug != 0
+	return input.DecodeOptions{SMP: true, Budget: budget, Debug: debug, StoreBuffers: true}
+}
+
+// smpDebug is the bit of the first byte that lets debug flags through.
+const smpDebug = 0x80
+
 // Close ends the session's machines.
 func (s *Session) Close() { s.runner.Close() }
 
@@ -127,6 +137,10 @@ func (s *Session) Sequential(data []byte) (*Failure, error) {
 func (s *Session) Interrupts(data []byte) (*Failure, error) {
 	return s.input(data, interrupts, s.Program)
 }
+
+// SMP decodes an input into a program of tasks, some of which move, and handlers on two or
+// three CPUs with few pages, and runs it under its schedule as Interrupts does.
+func (s *Session) SMP(data []byte) (*Failure, error) { return s.input(data, smp, s.Program) }
 
 // Debugged decodes an input into a program with debug flags and misuse, whose reports
 // are held against the rules.

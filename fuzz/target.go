@@ -63,6 +63,12 @@ var FuzzInterrupts = &Target{Name: "FuzzInterrupts",
 	About: "programs of tasks and handlers, with the schedule in the input",
 	run:   (*Session).Interrupts, means: interrupts}
 
+// FuzzSMP runs tasks and handlers on small machines of several CPUs: few objects a slab, few
+// pages, and a schedule full of switches, moves, interrupts and failures.
+var FuzzSMP = &Target{Name: "FuzzSMP",
+	About: "tasks and handlers of several CPUs under page pressure, with the schedule in the input",
+	pick:  simulated, run: (*Session).SMP, means: smp}
+
 // FuzzDebug runs programs with debug flags and misuse on the subjects that can be
 // debugged.
 var FuzzDebug = &Target{Name: "FuzzDebug",
@@ -76,7 +82,7 @@ var FuzzPairs = &Target{Name: "FuzzPairs",
 
 // Targets are the targets of this package.
 func Targets() []*Target {
-	return []*Target{FuzzSequential, FuzzInterrupts, FuzzDebug, FuzzPairs}
+	return []*Target{FuzzSequential, FuzzInterrupts, FuzzSMP, FuzzDebug, FuzzPairs}
 }
 
 // Program is the program that an input means to the target, with the boot parameters
@@ -119,11 +125,22 @@ func Select(names string) ([]*impls.Variant, error) {
 	return out, nil
 }
 
+// simulated leaves out the subjects that have no points, since they come from outside; all are
+// kept when none has.
+func simulated(subjects []*impls.Variant) []*impls.Variant {
+	return keep(subjects, func(v *impls.Variant) bool { return v.Row != "" })
+}
+
 // debuggable leaves out the subjects that cannot be debugged; all are kept when none can.
 func debuggable(subjects []*impls.Variant) []*impls.Variant {
+	return keep(subjects, func(v *impls.Variant) bool { return v.Caps.Has(impls.CapDebug) })
+}
+
+// keep returns the subjects that suit, all of them when none does.
+func keep(subjects []*impls.Variant, suits func(*impls.Variant) bool) []*impls.Variant {
 	var out []*impls.Variant
 	for _, v := range subjects {
-		if v.Caps.Has(impls.CapDebug) {
+		if suits(v) {
 			out = append(out, v)
 		}
 	}

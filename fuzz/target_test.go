@@ -22,6 +22,13 @@ func FuzzInterrupts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { fuzz.FuzzInterrupts.Run(t, data) })
 }
 
+func FuzzSMP(f *testing.F) {
+	for _, data := range fuzz.SeedsSMP() {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { fuzz.FuzzSMP.Run(t, data) })
+}
+
 func FuzzDebug(f *testing.F) {
 	for _, data := range fuzz.Seeds(true) {
 		f.Add(data)

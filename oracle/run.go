@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"allocfuzz/corpus/prog"
@@ -120,6 +121,7 @@ type Runner struct {
 	base     int             // order of the first of them
 	orphans  []play.Slot     // what the program lost the names of
 	orphan   func(play.Slot) // adds to them
+	named    func(int) string
 	res      Result
 	opt      Options
 	m        *machine.Machine
@@ -147,6 +149,7 @@ type Runner struct {
 func NewRunner() *Runner {
 	r := &Runner{machines: map[machine.Config]*machine.Machine{}}
 	r.orphan = func(s play.Slot) { r.orphans = append(r.orphans, s) }
+	r.named = func(n int) string { return strconv.Quote(r.p.Named(n)) }
 	return r
 }
 
@@ -371,6 +374,7 @@ func (r *Runner) inOrder(c *machine.Ctx) {
 
 func (r *Runner) runSim() {
 	s := r.m.Sim()
+	s.NameLines(r.named)
 	for i := range r.p.Ctxs {
 		k := &r.p.Ctxs[i]
 		x := r.ctx(i)

@@ -39,6 +39,10 @@ type DecodeOptions struct {
 	StoreBuffers bool
 	// Sequential leaves one context, cpu0 of a machine of one CPU, and no schedule.
 	Sequential bool
+	// SMP makes machines small and busy: two or three CPUs, at least one task that may be
+	// moved, few pages, caches of two or three objects a slab that keep little, and mutations
+	// that are departures more often than not. A schedule has departuresSMP at most.
+	SMP bool
 	// Budget bounds the operations of one run, each round of a repeat counted; 0: BudgetDefault.
 	Budget int
 	// Lines bounds the lines of a program; 0: LinesMax, which is also the most.
@@ -62,6 +66,7 @@ const (
 	tasksMax      = 4
 	declaredMax   = 3 // caches that exist from the start
 	valueMax      = 4096
+	departuresSMP = 8 // anchors of a schedule with SMP
 )
 
 // The classes of records by their first byte.
@@ -103,6 +108,7 @@ type Decoder struct {
 	round   int32  // number of the outermost repeat begun last
 	targets []spot // lines with points, in order
 	deps    []raw  // departures, in order
+	anchors int    // of them, without those that add an action
 	runs    uint32 // contexts with a line, by number
 	last    item   // what the record read last was
 	line    *prog.Line
@@ -191,6 +197,7 @@ func (d *Decoder) edit(data []byte) []byte {
 		if d.gen == nil {
 			d.gen = newMutator(rand.New(&d.pcg))
 		}
+		d.gen.smp = d.opt.SMP
 		d.edits = d.gen.mutate(d.edits)
 	}
 	if edited {
@@ -225,7 +232,7 @@ func (d *Decoder) reset(data []byte, opt DecodeOptions) {
 		top.lines = make([]prog.Line, 0, n)
 	}
 	d.linesAt, d.depth, d.round = 0, 0, 0
-	d.targets, d.deps = d.targets[:0], d.deps[:0]
+	d.targets, d.deps, d.anchors = d.targets[:0], d.deps[:0], 0
 	d.runs, d.last, d.line, d.name = 0, itemHead, nil, -1
 	d.slots.reset()
 	d.caches = caches{}

@@ -62,6 +62,7 @@ func (d *Decoder) head(data []byte) {
 	if d.opt.Sequential {
 		d.p.Machine.CPUs = 1
 	}
+	d.crowd(&d.p.Machine)
 	fitMachine(&d.p.Machine)
 	d.p.Machine.Seq0 = firstSeq(seq0, d.p.Machine.SeqBits)
 	setBase(&d.p.Machine, mode, int(pages&15))
@@ -91,8 +92,11 @@ func (d *Decoder) headTasks(n int, next func() byte) {
 	for i := range tasksMax {
 		d.tasks[i] = prog.Task{Name: taskNames[i], CPU: int(next()) % d.p.Machine.CPUs}
 	}
-	if d.opt.Sequential {
+	switch {
+	case d.opt.Sequential:
 		n = 0
+	case d.opt.SMP:
+		n = max(n, 1)
 	}
 	d.p.Tasks = d.tasks[:n:n]
 }
@@ -108,7 +112,38 @@ func (d *Decoder) headCache(i int, next func() byte) {
 	d.caches.checks(i, s.Flags)
 	array := next()
 	s.Limit, s.Batch = pick(limitTable, array&7), pick(batchTable, array>>3)
+	d.thin(&s)
 	d.spec[i] = prog.Cache{Name: cacheNames[i], Spec: s}
+}
+
+// crowd leaves a machine with SMP few pages for several CPUs. What is so already stays as it
+// is, and so does what follows.
+func (d *Decoder) crowd(m *prog.Machine) {
+	if d.opt.SMP {
+		m.CPUs, m.Pages = min(max(m.CPUs, 2), 3), min(max(m.Pages, 2), 6)
+	}
+}
+
+// thin leaves a cache with SMP so few objects that every list runs full and empty.
+func (d *Decoder) thin(s *prog.CacheSpec) {
+	if !d.opt.SMP {
+		return
+	}
+	if s.Objects == 0 || s.Objects > 3 {
+		s.Objects = 2 + s.Objects&1
+	}
+	if s.MinPartial == prog.NotGiven || s.MinPartial > 1 {
+		s.MinPartial = 0
+	}
+	if s.CPUPartial == prog.NotGiven || s.CPUPartial > 2 {
+		s.CPUPartial = 1
+	}
+	if s.Limit == prog.NotGiven || s.Limit > 2 {
+		s.Limit = 2
+	}
+	if s.Batch == prog.NotGiven || s.Batch > 2 {
+		s.Batch = 1
+	}
 }
 
 // placing sets what two bits, three bits and three bits say about a cache's slabs.
@@ -191,6 +226,7 @@ func (d *Decoder) headValue(field byte, v uint64) {
 		if which <= len(d.p.Caches) {
 			s := &d.p.Caches[which-1].Spec
 			d.specValue(s, field&15, v)
+			d.thin(s)
 			d.caches.checks(which-1, s.Flags)
 		}
 		return
@@ -207,6 +243,7 @@ func (d *Decoder) headValue(field byte, v uint64) {
 	switch field & 7 {
 	case valuePages:
 		m.Pages = int(clamp(v, 1, valueMax))
+		d.crowd(&m)
 		fitMachine(&m)
 	case valuePageSize:
 		m.PageSize = 1 << clamp(v, 4, 16)

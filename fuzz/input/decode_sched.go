@@ -15,9 +15,13 @@ type raw struct {
 
 // departure keeps a record until the lines are known.
 func (d *Decoder) departure(r *record) {
-	if len(d.deps) == LinesMax || d.opt.Sequential {
+	full := len(d.deps) == LinesMax || d.opt.SMP && d.anchors == departuresSMP && r[0] < tagMore
+	if full || d.opt.Sequential {
 		d.last = itemNone
 		return
+	}
+	if r[0] < tagMore || len(d.deps) == 0 {
+		d.anchors++
 	}
 	d.deps = append(d.deps, raw{r: *r, at: len(d.targets)})
 	d.last = itemDeparture

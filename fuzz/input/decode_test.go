@@ -61,7 +61,7 @@ func checkDecode(t *testing.T, d *Decoder, data []byte) {
 	before := bytes.Clone(data)
 	for _, opt := range []DecodeOptions{
 		{}, Everything, {Sequential: true}, {Budget: 7, Lines: 5}, {Misuse: true},
-		{Debug: true, Sequential: true},
+		{Debug: true, Sequential: true}, {SMP: true},
 	} {
 		p := d.Decode(data, opt)
 		if err := prog.Validate(p); err != nil {
@@ -117,6 +117,9 @@ func checkOptions(t *testing.T, p *prog.Program, opt DecodeOptions) {
 	if opt.Sequential && (p.Machine.CPUs > 1 || len(p.Tasks)+len(p.Scheds) > 0) {
 		t.Fatalf("not sequential:\n%s", p)
 	}
+	if opt.SMP {
+		checkSMP(t, p)
+	}
 	if m := &p.Machine; !opt.Debug && (m.Debug != "" || m.Rules != prog.RulesOwn) {
 		t.Fatalf("%+v: boot parameters\n%s", opt, p)
 	}
@@ -137,6 +140,56 @@ func checkOptions(t *testing.T, p *prog.Program, opt DecodeOptions) {
 			t.Fatalf("not for a handler: %s", prog.AppendLine(nil, l))
 		}
 	})
+}
+
+// checkSMP demands a small machine of several CPUs, with caches that keep little.
+func checkSMP(t *testing.T, p *prog.Program) {
+	t.Helper()
+	if m := &p.Machine; m.CPUs < 2 || m.CPUs > 3 || m.Pages > 6 || len(p.Tasks) == 0 {
+		t.Fatalf("not a small machine of several CPUs:\n%s", p)
+	}
+	for i := range p.Caches {
+		s := &p.Caches[i].Spec
+		if s.Objects < 1 || s.Objects > 3 || s.MinPartial > 1 || s.MinPartial == prog.NotGiven ||
+			s.CPUPartial > 2 || s.CPUPartial == prog.NotGiven || s.Limit > 2 || s.Batch > 2 {
+			t.Fatalf("a cache that keeps much:\n%s", p)
+		}
+	}
+	for i := range p.Scheds {
+		if n := len(p.Scheds[i].Departures); n > departuresSMP {
+			t.Fatalf("%d departures:\n%s", n, p)
+		}
+	}
+}
+
+// TestSMPKeeps: what is small and busy already means the same with SMP, departures included.
+func TestSMPKeeps(t *testing.T) {
+	p, err := prog.ParseString(`allocfuzz 1
+machine cpus=2 pages=4 preempt=full
+cache c batch=1 cpu_partial=1 limit=2 min_partial=0 objects=2 size=64
+task t0 cpu=0
+
+cpu0 s0 = alloc c
+t0 s1 = alloc c
+irq1 s2 = alloc c
+cpu1 free c s0
+
+sched
+at alloc(s0) cmpxchg cpu_slab.freelist 1: irq1, t0
+at alloc(s1) lock node.list_lock 1: move cpu1
+at free(s0) pagealloc zone.pages 1: fail
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := Encode(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := Decode(data, DecodeOptions{}), Decode(data, DecodeOptions{SMP: true})
+	if d := firstDiff(want.String(), got.String()); d != "" {
+		t.Errorf("(-without +with SMP):\n%s", d)
+	}
 }
 
 // TestDecodeRepeatsSpend demands that most frees in a repeat are of what the repeat itself binds:

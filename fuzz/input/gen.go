@@ -29,7 +29,8 @@ func GenerateBytes(rng *rand.Rand, opt GenerateOptions) []byte {
 	if n <= 0 {
 		n = 12
 	}
-	g := generator{rng: rng, misuse: opt.Decode.Misuse, debug: opt.Decode.Debug}
+	g := generator{rng: rng, misuse: opt.Decode.Misuse, debug: opt.Decode.Debug,
+		smp: opt.Decode.SMP}
 	data := make([]byte, HeadSize, HeadSize+2*n*RecordSize)
 	for i := range data[:headEdits] {
 		if rng.IntN(2) == 0 {
@@ -42,6 +43,14 @@ func GenerateBytes(rng *rand.Rand, opt GenerateOptions) []byte {
 	for i := 1 + rng.IntN(6); i > 0; i-- {
 		g.contexts = append(g.contexts, byte(rng.IntN(len(ctxCodes))))
 	}
+	if g.smp { // some of few, and whoever is there already
+		few := [...]byte{0, ctxByte(ctxCPU + 1), ctxByte(ctxTask), ctxByte(ctxIRQ),
+			ctxByte(ctxIRQ + 1)}
+		g.contexts = append(g.contexts[:1], few[g.rng.IntN(2)])
+		for range 1 + g.rng.IntN(4) {
+			g.contexts = append(g.contexts, few[g.rng.IntN(len(few))])
+		}
+	}
 	g.pages = rng.IntN(6) == 0
 	sched := !opt.Decode.Sequential && rng.IntN(3) > 0
 	for range n {
@@ -49,7 +58,7 @@ func GenerateBytes(rng *rand.Rand, opt GenerateOptions) []byte {
 		if rng.IntN(40) == 0 {
 			data = g.append(data, g.value())
 		}
-		if sched && rng.IntN(5) == 0 {
+		if sched && (rng.IntN(5) == 0 || g.smp && rng.IntN(2) == 0) {
 			data = g.append(data, g.departure())
 		}
 	}
@@ -61,6 +70,7 @@ type generator struct {
 	rng      *rand.Rand
 	misuse   bool
 	debug    bool
+	smp      bool   // departures are more frequent, and of all kinds
 	pages    bool   // most operations are on pages
 	contexts []byte // to choose from, as first bytes
 }
@@ -110,6 +120,11 @@ func (g *generator) operation() record {
 	if g.pages && g.rng.IntN(5) > 0 {
 		r[1] = verbByte[pageVerbs[g.rng.IntN(len(pageVerbs))]]
 	}
+	if g.smp && g.rng.IntN(2) == 0 {
+		if r[1] = verbByte[smpVerbs[g.rng.IntN(len(smpVerbs))]]; r[1] == verbByte[prog.Alloc] {
+			r[3] = 0 // of the first cache
+		}
+	}
 	if g.debug {
 		switch n := g.rng.IntN(24); {
 		case n == 0:
@@ -139,8 +154,20 @@ func (g *generator) departure() record {
 	case 1:
 		r[0] = tagMore
 	}
+	if g.smp {
+		r[6] = r[6]&^7 | smpActions[g.rng.IntN(len(smpActions))]
+		r[4] %= 1 << (1 + g.rng.IntN(5)) // few lines have many points of any kind
+	}
 	return r
 }
+
+// smpVerbs are what half of the operations are with SMP.
+var smpVerbs = [...]prog.Verb{prog.Alloc, prog.Alloc, prog.Alloc, prog.Free, prog.Free}
+
+// smpActions are the places in actionTable of what departs with SMP, as often as they stand
+// here: an interrupt (or, with store buffers, what is done with them), another CPU and another
+// task, a move, a page request that fails.
+var smpActions = [...]byte{0, 2, 4, 1, 1, 3, 3, 5, 5, 6}
 
 // value returns a value that is mostly small.
 func (g *generator) value() record {
@@ -154,7 +181,8 @@ func (g *generator) value() record {
 // Mutate returns an input that differs from data by one to four changes: a byte, a record put in,
 // taken out, copied or exchanged with its neighbour, a departure behind some line, a handler's
 // pair of allocation and free repeated nearly a power of two times, another context for some
-// lines. With opt.Debug it may also be a misuse with a validation behind it. The change is the
+// lines. With opt.Debug it may also be a misuse with a validation behind it, with opt.SMP half
+// of the changes are departures. The change is the
 // same for the same state of rng; data is left alone.
 func Mutate(rng *rand.Rand, data []byte, opt DecodeOptions) []byte {
 	out := make([]byte, max(len(data), HeadSize), len(data)+HeadSize+16*RecordSize)
@@ -163,7 +191,7 @@ func Mutate(rng *rand.Rand, data []byte, opt DecodeOptions) []byte {
 		out = append(out, 0)
 	}
 	g := newMutator(rng)
-	g.debug = opt.Debug
+	g.debug, g.smp = opt.Debug, opt.SMP
 	for i := 1 + rng.IntN(4); i > 0; i-- {
 		out = g.mutate(out)
 	}
@@ -184,6 +212,9 @@ func (g *generator) mutate(data []byte) []byte {
 	}
 	i := g.rng.IntN(n)
 	at := HeadSize + i*RecordSize
+	if g.smp && g.rng.IntN(2) == 0 {
+		return insert(data, at+RecordSize, g.departure())
+	}
 	kinds := 12
 	if g.debug {
 		kinds++

@@ -58,6 +58,51 @@ func TestGenerateOptions(t *testing.T) {
 	}
 }
 
+// TestGenerateSMP demands schedules that are full of departures of every kind, in programs of
+// several tasks and handlers, and that the edits of an input without a schedule give it one.
+func TestGenerateSMP(t *testing.T) {
+	rng := newRand()
+	opt := DecodeOptions{SMP: true}
+	actions := map[prog.ActionKind]int{}
+	contexts, full, programs := 0, 0, 400
+	for range programs {
+		p := Generate(rng, GenerateOptions{Decode: opt, Lines: 20})
+		checkOptions(t, p, opt)
+		seen := map[prog.Ctx]bool{}
+		p.Walk(func(l *prog.Line, _ []int) { seen[l.Ctx] = true })
+		contexts += len(seen)
+		for i := range p.Scheds {
+			n := len(p.Scheds[i].Departures)
+			if n == departuresSMP {
+				full++
+			}
+			for _, d := range p.Scheds[i].Departures {
+				for _, a := range d.Actions {
+					actions[a.Kind]++
+				}
+			}
+		}
+	}
+	if contexts < 3*programs || full < programs/3 {
+		t.Errorf("%d contexts and %d full schedules in %d programs", contexts, full, programs)
+	}
+	for _, k := range []prog.ActionKind{prog.Interrupt, prog.ToCPU, prog.ToTask, prog.Move,
+		prog.Fail} {
+		if actions[k] < programs/4 {
+			t.Errorf("action %v %d times in %d programs", k, actions[k], programs)
+		}
+	}
+	edited := 0
+	for range programs {
+		data := make([]byte, HeadSize+10*RecordSize)
+		data[headEdits], data[headEdits+1] = byte(rng.Uint32()), 1+byte(rng.IntN(255))
+		edited += len(Decode(data, opt).Scheds)
+	}
+	if edited < programs/2 {
+		t.Errorf("%d of %d edits are departures", edited, programs)
+	}
+}
+
 // TestGenerateDebug demands programs that are worth debugging: most caches have flags, one
 // operation of six to ten is misuse of a victim that makes sense, and there is a validation now
 // and then.

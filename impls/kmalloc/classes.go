@@ -37,7 +37,7 @@ type Table struct {
 
 const (
 	stepsMost   = 192 // sizes that steps knows
-	classesMost = 15  // classes of the longest table
+	classesMost = 17  // classes of the longest table
 )
 
 // General24 is the table of SLAB in 2001. There are powers of two only, so that a size
@@ -99,13 +99,19 @@ func Tables() []*Table { return []*Table{General24, General26, Page2008, TwoPage
 // smallest first.
 func (t *Table) Names(page uint64) []string {
 	var names []string
-	least, most := t.least(page), t.most(page)
+	least, most := t.least(page), t.largest(page)
 	for size := least; size <= most; {
 		c := &t.classes[t.index(size)]
 		names = append(names, c.name)
 		size = c.size + 1
 	}
 	return names
+}
+
+// largest is the largest class on a machine with pages of so many bytes: beyond those of 64 KiB
+// it is the last that there is.
+func (t *Table) largest(page uint64) uint64 {
+	return min(t.most(page), t.classes[len(t.classes)-1].size)
 }
 
 // only4K leaves the class 32 out where pages are not of 4 KiB.
@@ -151,6 +157,9 @@ func decimal(n uint64) string {
 
 // table fills in how the class of a size is found.
 func table(t Table) *Table {
+	if len(t.classes) > classesMost {
+		panic("allocfuzz: " + t.Name + ": more classes than classesMost")
+	}
 	for i := range t.steps {
 		t.steps[i] = uint8(t.smallest(uint64(i) * 8))
 	}

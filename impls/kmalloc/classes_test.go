@@ -93,6 +93,31 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// TestWidePages: every class of every table can be had where pages are wide, and what is larger
+// than all of them comes from the pages, where the table lets it.
+func TestWidePages(t *testing.T) {
+	for _, table := range kmalloc.Tables() {
+		for _, page := range []int{1 << 15, 1 << 16, 1 << 17, 1 << 20} {
+			m, inst := system(t, func(c *machine.Config) { c.PageSize, c.Pages = page, 16 })
+			inst.(*classed).table = table
+			k := inst.Sizes().(*kmalloc.Kmalloc)
+			run(t, m, func(c *machine.Ctx) {
+				for size := uint64(8); size <= 4<<20; size *= 2 {
+					before := c.Refused()
+					p := k.Malloc(c, size, 0)
+					q := k.Memalign(c, uint64(page), 8, 0)
+					if q%uint64(page) != 0 || p == 0 && c.Refused() == before {
+						t.Errorf("%s: pages of %d: malloc %d is %#x, memalign %#x", table.Name,
+							page, size, p, q)
+					}
+					k.Free(c, p)
+					k.Free(c, q)
+				}
+			})
+		}
+	}
+}
+
 // takes allocates one size and looks at what came.
 func takes(t *testing.T, c *machine.Ctx, k *kmalloc.Kmalloc, row [3]uint64) {
 	t.Helper()

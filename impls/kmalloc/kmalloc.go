@@ -47,7 +47,7 @@ func New(m *machine.Machine, o impls.Objects, t *Table) *Kmalloc {
 		t = TwoPages
 	}
 	page := uint64(m.PageSize)
-	k := &Kmalloc{m: m, objects: o, table: t, least: t.least(page), most: t.most(page)}
+	k := &Kmalloc{m: m, objects: o, table: t, least: t.least(page), most: t.largest(page)}
 	for i := 0; i < len(t.classes) && m.Native; i++ {
 		if size := t.classes[i].size; size >= k.least && size <= k.most {
 			k.create(i)

@@ -8,9 +8,10 @@ import (
 
 // call is a function to be run on another CPU.
 type call struct {
-	f    func(*Ctx)
-	line *frame // of the caller: the points of the call are the line's
-	done bool
+	f      func(*Ctx)
+	target *CPU
+	line   *frame // of the caller: the points of the call are the line's
+	done   bool
 }
 
 // Ready says whether the call was made.
@@ -50,7 +51,7 @@ func (c *Ctx) callOther(target *CPU, f func(*Ctx)) {
 		c.Fault(fault.CallIRQOff, "call to CPU %d with %s", target.ID, c.whyNot())
 	}
 	c.fence()
-	k := &call{f: f, line: c.f}
+	k := &call{f: f, target: target, line: c.f}
 	target.calls = append(target.calls, k)
 	c.block(k, crossCall)
 }
@@ -97,6 +98,7 @@ func (c *Ctx) runCall(k *call) {
 	k.f(c)
 	c.putRight()
 	c.fence()
+	c.leaveOrder()
 	c.cpu.cur, c.cpu.irqsOff = had, false
 	c.pop(aside)
 	k.done = true
@@ -115,6 +117,7 @@ func (c *Ctx) deliver(h *Handler) {
 	c.EndReading()
 	c.checkBalance()
 	c.fence() // the return from an interrupt is serialising
+	c.leaveOrder()
 	c.pop(aside)
 	c.cpu.cur = had
 	h.active = false
@@ -147,7 +150,7 @@ func (c *Ctx) push(h *Handler) wait {
 	f.preempt, f.as, f.readers = c.cpu.preempt, nil, 0
 	c.at = KCall // until it is asked at a point
 	if h != nil {
-		f.delivery = h.delivered
+		f.delivery, f.thread = h.delivered, &h.thread
 	}
 	c.f = f
 	aside := c.wait

@@ -11,6 +11,7 @@ type Ctx struct {
 	f    *frame // what points and counts belong to: the innermost frame, or its alias
 	name string
 
+	thread    thread
 	body      func(*Ctx)
 	frames    []*frame // frames[0] is the task's own, frames[depth] the innermost
 	depth     int      // handlers and calls nested on the task
@@ -55,6 +56,7 @@ type frame struct {
 	pos          int // order of the line, -1 outside lines
 	iter         [2]int32
 	handler      *Handler
+	thread       *thread
 	delivery     int
 	steps        int // points so far
 	limit        int // of steps
@@ -190,6 +192,13 @@ func (c *Ctx) Barrier() {
 
 func (c *Ctx) maySleep() bool {
 	return !c.cpu.irqsOff && c.cpu.preempt == 0 && c.depth == 0
+}
+
+// mustSleep notes it when c must not do what may sleep, whether it would have to or not.
+func (c *Ctx) mustSleep(what string) {
+	if !c.maySleep() {
+		c.Fault(fault.Sleeping, "%s with %s", what, c.whyNot())
+	}
 }
 
 func (c *Ctx) whyNot() string {

@@ -63,6 +63,18 @@
 // be moved before an exchange as before any other step: which CPU's words
 // [PerCPUDouble.CmpxchgDoubleThisCPU] means shows when it is carried out.
 //
+// Plain fields ([Plain], [PlainWord]) have no protection of their own. Each access is a point,
+// so that others come between, and two accesses by different contexts, one of them a write,
+// are a data race unless something orders them: a lock, an atomic word that one stores and
+// the other loads, a read section and who waits for it, a call and its caller, a name of the
+// program, a check. Racy words order nothing, and words and exchanges of one CPU nothing on
+// others. Contexts of one CPU are also kept apart by interrupts off, against its handlers, and
+// where a task cannot be preempted, against its tasks. What would have happened in another
+// order is not needed: a handler that comes long after an access with interrupts on races
+// with it unless one of these orders the two. The order is kept from the first plain word of a
+// run on; without one it costs
+// nothing.
+//
 // A [Page] describes a block of pages. Its words are a union: each region has a current
 // [View], and a word ([PageWord]) of another view is a finding at that access, unless
 // the caller says with [PageWord.LoadStale] that it throws garbage away.
@@ -144,13 +156,15 @@
 // # Findings
 //
 // The machine notes wrong steps, not their consequences ([Machine.Faults]): a guard not
-// held, a view not current, a per-CPU word written from elsewhere, locks in a wrong
-// order (ranks fall; no two classes in both orders), a lock taken in interrupts and
-// also with them on, sleeping where forbidden, a call that may deadlock, a wild
-// address, a deadlock, too many points in one operation of one frame, state left
-// behind. Most are noted and the run goes on; after a wild address, a deadlock or a
-// step limit it ends, and every context is unwound ([Ctx.Die]). What the harness does
-// wrong panics with "allocfuzz: " and comes back from [Sim.Run] as a [Panic].
+// held, a view not current, a per-CPU word written from elsewhere, a data race, locks in a
+// wrong order (ranks fall; no classes in a circle, local locks of a real-time machine
+// among them), a lock taken in interrupts and also with them on, or one that is taken with
+// them on inside one that interrupts take, sleeping where forbidden, a call that may
+// deadlock, a wild address, a deadlock with who waits for whom, too many points in one
+// operation of one frame, with those that go round, state left behind. Most are noted and
+// the run goes on; after a wild address, a deadlock or a step limit it ends, and every
+// context is unwound ([Ctx.Die]). What the harness does wrong panics with "allocfuzz: "
+// and comes back from [Sim.Run] as a [Panic].
 //
 // The trace hash ([Sim.Hash]) covers every point with its context, field and value,
 // every delivery and every move, every store that was held and where it was drained: two

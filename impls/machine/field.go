@@ -44,9 +44,10 @@ const (
 	ClassAtomic               // by anybody, one access at a time; a point
 	ClassRacy                 // as atomic, and the value may be out of date: has a reason
 	ClassPerCPU               // as atomic, but written by its own CPU only
+	ClassPlain                // a point, and two accesses must be in an order; see PlainWord
 )
 
-var classNames = [...]string{"guarded", "atomic", "racy", "per-CPU"}
+var classNames = [...]string{"guarded", "atomic", "racy", "per-CPU", "plain"}
 
 // String names the class.
 func (c Class) String() string { return nameOf(classNames[:], int(c)) }
@@ -103,6 +104,10 @@ func Atomic(object, member string) *Field { return declare(object, member, Class
 
 // PerCPU declares a field of which each CPU has its own that only it may write.
 func PerCPU(object, member string) *Field { return declare(object, member, ClassPerCPU, "") }
+
+// Plain declares a field that has no protection of its own: whoever touches it must be ordered
+// to all others who do by something else, or it is a data race.
+func Plain(object, member string) *Field { return declare(object, member, ClassPlain, "") }
 
 // Racy declares a field whose readers accept a value that is out of date; reason
 // says why that is right.

@@ -1,6 +1,10 @@
 package machine
 
-import "allocfuzz/impls/fault"
+import (
+	"strings"
+
+	"allocfuzz/impls/fault"
+)
 
 // Flags is what IRQSave returns and IRQRestore takes: whether interrupts were on.
 type Flags bool
@@ -66,12 +70,13 @@ func (l *SpinLock) Lock(c *Ctx) {
 func (l *SpinLock) take(c *Ctx) {
 	l.owner, l.depth = c, c.depth
 	c.held = append(c.held, l)
+	c.took(l)
 }
 
 func (l *SpinLock) spin(c *Ctx) {
 	if l.owner == c || l.owner.cpu == c.cpu {
-		c.Die(fault.Deadlock, "%s waits for %s, which %s holds on the same CPU", c.Where().Task,
-			l.f.Name(), l.owner.name)
+		c.Die(fault.Deadlock, "%s waits for %s, which %s took on the same CPU in %s",
+			c.Where().Task, l.f.Name(), l.owner.nameAt(l.depth), l.owner.lineAt(l.depth))
 	}
 	c.block(l, l.f)
 }
@@ -95,7 +100,7 @@ func (l *SpinLock) TryLock(c *Ctx) bool {
 	}
 	c.fence()
 	c.cpu.preempt++
-	c.sim.checkIRQ(c, l, true)
+	c.sim.checkIRQ(c, l.f, true)
 	l.take(c)
 	return true
 }
@@ -127,6 +132,7 @@ func (l *SpinLock) Unlock(c *Ctx) {
 // drop makes l free, which c holds. Whoever takes it next sees what c did with it held.
 func (c *Ctx) drop(l *SpinLock) {
 	c.fence()
+	c.left(l)
 	l.owner = nil
 	c.cpu.preempt--
 	for i := len(c.held) - 1; i >= 0; i-- {
@@ -148,87 +154,6 @@ func (l *SpinLock) LockIRQSave(c *Ctx) Flags {
 func (l *SpinLock) UnlockIRQRestore(c *Ctx, flags Flags) {
 	l.Unlock(c)
 	c.IRQRestore(flags)
-}
-
-// lockClass is what the rules remember of all locks of one field.
-type lockClass struct {
-	inIRQ, irqsOn bool
-	told          bool
-	used          bool
-	before        []uint64 // bit per class: classes that were held when this one was taken
-}
-
-// lockRules are the lock classes, by number of their field.
-type lockRules struct {
-	classes []lockClass
-	used    []uint32
-}
-
-func newLockRules() lockRules {
-	words := (len(fields) + 63) / 64
-	bits := make([]uint64, len(fields)*words)
-	r := lockRules{classes: make([]lockClass, len(fields))}
-	for i := range r.classes {
-		r.classes[i].before = bits[i*words : (i+1)*words : (i+1)*words]
-	}
-	return r
-}
-
-func (r *lockRules) reset() {
-	for _, id := range r.used {
-		k := &r.classes[id]
-		clear(k.before)
-		*k = lockClass{before: k.before}
-	}
-	r.used = r.used[:0]
-}
-
-func (r *lockRules) class(f *Field) *lockClass {
-	k := &r.classes[f.id]
-	if !k.used {
-		k.used = true
-		r.used = append(r.used, f.id)
-	}
-	return k
-}
-
-// checkLock applies the lock rules when c is about to take l.
-func (s *Sim) checkLock(c *Ctx, l *SpinLock) {
-	s.checkIRQ(c, l, false)
-	if len(c.held) == 0 {
-		return
-	}
-	k := s.locks.class(l.f)
-	for _, h := range c.held {
-		if h.depth != c.depth || h == l {
-			continue
-		}
-		if h.rank <= l.rank {
-			c.Fault(fault.LockOrder, "%s (rank %d) taken while %s (rank %d) is held", l.f.Name(),
-				l.rank, h.f.Name(), h.rank)
-			continue
-		}
-		k.before[h.f.id/64] |= 1 << (h.f.id % 64)
-		if s.locks.class(h.f).before[l.f.id/64]&(1<<(l.f.id%64)) != 0 {
-			c.Fault(fault.LockOrder, "%s and %s are taken in both orders", h.f.Name(), l.f.Name())
-		}
-	}
-}
-
-// checkIRQ notes in which state of interrupts l is taken. Who only tries does not
-// wait for what it interrupted, but may be waited for.
-func (s *Sim) checkIRQ(c *Ctx, l *SpinLock, try bool) {
-	k := s.locks.class(l.f)
-	switch {
-	case c.depth > 0:
-		k.inIRQ = k.inIRQ || !try
-	case !c.cpu.irqsOff:
-		k.irqsOn = true
-	}
-	if k.inIRQ && k.irqsOn && !k.told {
-		k.told = true
-		c.Fault(fault.LockIRQ, "%s", l.f.Name())
-	}
 }
 
 // A LocalLock protects one CPU's data against its own interrupts and tasks. On a
@@ -281,8 +206,9 @@ func (l *LocalLock) Lock(c *Ctx) Flags {
 			l.cpu.ID, c.cpu.ID)
 	}
 	if !c.maySleep() {
-		c.Fault(fault.Sleeping, "local lock %s with %s", l.f.Name(), c.whyNot())
+		c.mustSleep("local lock " + l.f.Name())
 	}
+	c.sim.checkLocals(c, l.f)
 	c.want = l
 	c.point(KLock, l.f)
 	c.want = nil
@@ -291,14 +217,15 @@ func (l *LocalLock) Lock(c *Ctx) Flags {
 	}
 	c.fence()
 	if l.owner == c {
-		c.Die(fault.Deadlock, "%s waits for local lock %s, which it holds", c.Where().Task,
-			l.f.Name())
+		c.Die(fault.Deadlock, "%s waits for local lock %s, which it took itself in %s",
+			c.Where().Task, l.f.Name(), c.lineAt(0))
 	}
 	if l.owner != nil {
 		c.sleep(l, l.f)
 	}
 	l.owner = c
 	c.locals = append(c.locals, l)
+	c.took(l)
 	return true
 }
 
@@ -334,12 +261,185 @@ func (l *LocalLock) Unlock(c *Ctx, flags Flags) {
 // dropLocal makes l free, which c holds.
 func (c *Ctx) dropLocal(l *LocalLock) {
 	c.fence()
+	c.left(l)
 	l.owner = nil
 	c.noMigrate--
 	for i := len(c.locals) - 1; i >= 0; i-- {
 		if c.locals[i] == l {
 			c.locals = append(c.locals[:i], c.locals[i+1:]...)
 			return
+		}
+	}
+}
+
+// lockClass is what the rules remember of all locks of one field in one run.
+type lockClass struct {
+	f             *Field
+	inIRQ, irqsOn bool
+	told          bool // that both hold
+	over          bool // that a lock which interrupts take is held when this one is taken
+	used          bool
+	before        []uint64 // bit per class: classes that were held when this one was taken
+}
+
+// lockRules are the lock classes, by number of their field: a graph of what was taken while
+// what was held.
+type lockRules struct {
+	classes       []lockClass
+	used          []uint32
+	inIRQ, irqsOn bool     // of any class
+	from          []uint32 // of a walk: where it came from, and 1
+	stack         []uint32
+}
+
+func newLockRules() lockRules {
+	words := (len(fields) + 63) / 64
+	bits := make([]uint64, len(fields)*words)
+	r := lockRules{classes: make([]lockClass, len(fields)), from: make([]uint32, len(fields))}
+	for i := range r.classes {
+		r.classes[i].before = bits[i*words : (i+1)*words : (i+1)*words]
+	}
+	return r
+}
+
+func (r *lockRules) reset() {
+	for _, id := range r.used {
+		k := &r.classes[id]
+		clear(k.before)
+		*k = lockClass{before: k.before}
+	}
+	r.used, r.inIRQ, r.irqsOn = r.used[:0], false, false
+}
+
+func (r *lockRules) class(f *Field) *lockClass {
+	k := &r.classes[f.id]
+	if !k.used {
+		k.used, k.f = true, f
+		r.used = append(r.used, f.id)
+	}
+	return k
+}
+
+// walk goes from a lock to those that were held when it was taken, and so on, and returns the
+// way to the first one that ends it, in the order in which they are taken; nil when there is
+// none.
+func (r *lockRules) walk(start *Field, ends func(*lockClass) bool) []string {
+	clear(r.from)
+	r.stack = append(r.stack[:0], start.id)
+	r.from[start.id] = start.id + 1
+	for len(r.stack) > 0 {
+		id := r.stack[len(r.stack)-1]
+		r.stack = r.stack[:len(r.stack)-1]
+		if id != start.id && ends(&r.classes[id]) {
+			return r.way(id, start.id)
+		}
+		for _, prior := range r.used {
+			bit := r.classes[id].before[prior/64] >> (prior % 64) & 1
+			if bit != 0 && r.from[prior] == 0 {
+				r.from[prior] = id + 1
+				r.stack = append(r.stack, prior)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *lockRules) way(id, start uint32) []string {
+	names := []string{r.classes[id].f.Name()}
+	for id != start {
+		id = r.from[id] - 1
+		names = append(names, r.classes[id].f.Name())
+	}
+	return names
+}
+
+// checkLock applies the lock rules when c is about to take l.
+func (s *Sim) checkLock(c *Ctx, l *SpinLock) {
+	s.checkIRQ(c, l.f, false)
+	for _, h := range c.held {
+		if h.depth != c.depth || h == l {
+			continue
+		}
+		if h.rank <= l.rank {
+			c.Fault(fault.LockOrder, "%s (rank %d) taken while %s (rank %d) is held", l.f.Name(),
+				l.rank, h.f.Name(), h.rank)
+			continue
+		}
+		s.checkOrder(c, h.f, l.f)
+	}
+	s.checkLocals(c, l.f)
+}
+
+// checkLocals applies them to the local locks that a task holds when it takes a lock of f.
+func (s *Sim) checkLocals(c *Ctx, f *Field) {
+	for _, h := range c.locals {
+		if c.depth == 0 {
+			s.checkOrder(c, h.f, f)
+		}
+	}
+}
+
+// checkOrder notes that a lock of l is taken while one of h is held. Two locks of one class
+// have the order of their ranks. Where others close a circle, every two neighbours of it
+// were taken in a good order, and one CPU each can wait for the next.
+func (s *Sim) checkOrder(c *Ctx, h, l *Field) {
+	k := s.locks.class(l)
+	bit := uint64(1) << (h.id % 64)
+	if k.before[h.id/64]&bit != 0 {
+		return
+	}
+	s.locks.class(h)
+	k.before[h.id/64] |= bit
+	way := s.locks.walk(h, func(k *lockClass) bool { return k.f == l })
+	switch {
+	case len(way) == 2:
+		c.Fault(fault.LockOrder, "%s and %s are taken in both orders", h.Name(), l.Name())
+	case way != nil:
+		c.Fault(fault.LockOrder, "each of these is held while the next is taken: %s, %s",
+			strings.Join(way, ", "), way[0])
+	}
+	s.checkOver(c)
+}
+
+// checkIRQ notes in which state of interrupts a lock of f is taken. Who only tries does not
+// wait for what it interrupted, but may be waited for.
+func (s *Sim) checkIRQ(c *Ctx, f *Field, try bool) {
+	k := s.locks.class(f)
+	inIRQ, irqsOn := k.inIRQ, k.irqsOn
+	switch {
+	case c.depth > 0:
+		k.inIRQ = k.inIRQ || !try
+	case !c.cpu.irqsOff:
+		k.irqsOn = true
+	}
+	if k.inIRQ == inIRQ && k.irqsOn == irqsOn {
+		return
+	}
+	s.locks.inIRQ, s.locks.irqsOn = s.locks.inIRQ || k.inIRQ, s.locks.irqsOn || k.irqsOn
+	if k.inIRQ && k.irqsOn && !k.told {
+		k.told = true
+		c.Fault(fault.LockIRQ, "%s", f.Name())
+	}
+	s.checkOver(c)
+}
+
+// checkOver looks for a lock that is taken with interrupts on while one is held that interrupts
+// take: the one CPU that holds the first is interrupted and waits for the second, whose holder
+// waits for the first.
+func (s *Sim) checkOver(c *Ctx) {
+	r := &s.locks
+	if !r.inIRQ || !r.irqsOn {
+		return
+	}
+	for _, id := range r.used {
+		k := &r.classes[id]
+		if !k.irqsOn || k.inIRQ || k.over {
+			continue
+		}
+		if way := r.walk(k.f, func(k *lockClass) bool { return k.inIRQ }); way != nil {
+			k.over = true
+			c.Fault(fault.LockIRQ, "%s is taken with interrupts on, and with %s held, which "+
+				"interrupts take (%s)", k.f.Name(), way[0], strings.Join(way, ", then "))
 		}
 	}
 }

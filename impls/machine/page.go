@@ -156,12 +156,13 @@ type PageWord struct {
 }
 
 // PageField declares word index (0 … 3) of a region under a view, of any class but
-// per-CPU.
+// per-CPU and plain.
 func PageField(f *Field, r Region, v View, index int) *PageWord {
 	if index < 0 || index >= pageWords {
 		panic("allocfuzz: machine: a page region has 4 words")
 	}
 	f.want(f.Class != ClassPerCPU, "a page has no CPU")
+	f.want(f.Class != ClassPlain, "a page has no plain words")
 	return &PageWord{f: f, view: v, region: r, index: uint8(index)}
 }
 
@@ -175,6 +176,9 @@ func (w *PageWord) Load(c *Ctx, p *Page) uint64 {
 		w.access(c, p, KLoad, Reads)
 		w.checkView(c, p)
 		at := &p.w[w.region][w.index]
+		if r := c.sim.races; r != nil {
+			r.load(c, w.f, at)
+		}
 		v := c.seen(at, *at)
 		c.sim.note(v)
 		return v
@@ -234,6 +238,9 @@ func (w *PageWord) simStore(c *Ctx, p *Page, v uint64) {
 		*at = v
 		return
 	}
+	if r := c.sim.races; r != nil {
+		r.store(c, w.f, at, false)
+	}
 	c.write(w.f, at, v)
 }
 
@@ -250,7 +257,13 @@ func (w *PageWord) Cmpxchg(c *Ctx, p *Page, old, v uint64) bool {
 	w.checkView(c, p)
 	c.sim.note(*at)
 	if *at != old {
+		if r := c.sim.races; r != nil {
+			r.load(c, w.f, at)
+		}
 		return false
+	}
+	if r := c.sim.races; r != nil {
+		r.exchange(c, w.f, at, false)
 	}
 	c.sim.note(v)
 	p.use()

@@ -1,7 +1,9 @@
 package machine
 
 import (
-	"strconv"
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	"allocfuzz/impls/fault"
@@ -90,6 +92,9 @@ func (s *Sim) pick() *Ctx {
 		}
 		s.cursor = s.barriers[s.passed]
 		s.passed++
+		if s.races != nil {
+			s.races.level()
+		}
 		if s.quiet != nil {
 			s.quiet(s.passed - 1)
 		}
@@ -221,54 +226,6 @@ func (s *Sim) giveUp() *Ctx {
 	return first
 }
 
-// stuck notes a deadlock when somebody is in the middle of an operation.
-func (s *Sim) stuck() bool {
-	var who []string
-	var last *Ctx
-	for i := range len(s.tasks) + len(s.m.cpus) {
-		c := s.context(i)
-		if c.done || !c.inLine && c.wait.on == nil {
-			continue
-		}
-		last = c
-		who = append(who, c.Where().Task+" waits for "+c.waitsFor())
-	}
-	if last == nil {
-		return false
-	}
-	last.Fault(fault.Deadlock, "%s", strings.Join(who, ", "))
-	s.aborting = true
-	return true
-}
-
-// context is task i, and behind the tasks the idle contexts.
-func (s *Sim) context(i int) *Ctx {
-	if i < len(s.tasks) {
-		return s.tasks[i]
-	}
-	return s.m.cpus[i-len(s.tasks)].idle
-}
-
-func (c *Ctx) waitsFor() string {
-	switch w := c.wait.on.(type) {
-	case nil:
-		return "its CPU"
-	case *SpinLock:
-		return w.f.Name()
-	case *LocalLock:
-		return "local lock " + w.f.Name()
-	case *call:
-		return "a call"
-	case arrival:
-		return "CPU " + strconv.Itoa(c.cpu.ID)
-	case drained:
-		return "its store buffer"
-	case pastGrace:
-		return "the end of read sections"
-	}
-	return "a name"
-}
-
 // Quiet says whether nobody but c is in the middle of an operation, a handler or
 // a call, so that structures may be looked at. c may be nil.
 func (s *Sim) Quiet(c *Ctx) bool {
@@ -283,4 +240,150 @@ func (s *Sim) Quiet(c *Ctx) bool {
 		}
 	}
 	return true
+}
+
+// stuck notes a deadlock when somebody is in the middle of an operation.
+func (s *Sim) stuck() bool {
+	var who []string
+	var last *Ctx
+	for i := range len(s.tasks) + len(s.m.cpus) {
+		c := s.context(i)
+		if c.done || !c.inLine && c.wait.on == nil {
+			continue
+		}
+		last = c
+		what, _ := s.waitsFor(c)
+		who = append(who, c.nameAt(c.depth)+" waits for "+what)
+	}
+	if last == nil {
+		return false
+	}
+	if circle := s.circle(); circle != nil {
+		who = append(who, "a circle of "+strings.Join(circle, ", "))
+	}
+	last.Fault(fault.Deadlock, "%s", strings.Join(who, "; "))
+	s.aborting = true
+	return true
+}
+
+// context is task i, and behind the tasks the idle contexts.
+func (s *Sim) context(i int) *Ctx {
+	if i < len(s.tasks) {
+		return s.tasks[i]
+	}
+	return s.m.cpus[i-len(s.tasks)].idle
+}
+
+// circle names contexts each of which waits for the next and the last for the first; nil when
+// there are none, since the last waits for what nobody has.
+func (s *Sim) circle() []string {
+	for i := range len(s.tasks) + len(s.m.cpus) {
+		first := s.context(i)
+		if first.done {
+			continue
+		}
+		var names []string
+		c := first
+		for range len(s.tasks) + len(s.m.cpus) {
+			names = append(names, c.nameAt(c.depth))
+			if _, c = s.waitsFor(c); c == nil || c == first {
+				break
+			}
+		}
+		if c == first {
+			return names
+		}
+	}
+	return nil
+}
+
+// waitsFor says what c waits for and who has that, nil for nobody.
+func (s *Sim) waitsFor(c *Ctx) (what string, who *Ctx) {
+	switch w := c.wait.on.(type) {
+	case *SpinLock:
+		if w.owner != nil {
+			return w.f.Name() + ", which " + w.owner.says("took", w.depth), w.owner
+		}
+	case *LocalLock:
+		if w.owner != nil {
+			return "local lock " + w.f.Name() + ", which " + w.owner.says("took", 0), w.owner
+		}
+	case *call:
+		return s.held("a call on", w.target)
+	case pastGrace:
+		for i := range len(s.tasks) + len(s.m.cpus) {
+			if t := s.context(i); t.sections > 0 {
+				return "the end of read sections, of which " + t.says("has one open", t.depth), t
+			}
+		}
+		return "the end of read sections", nil
+	case drained:
+		return "its store buffer", nil
+	case nil, arrival:
+	default:
+		return "a name", nil
+	}
+	return s.held("", c.cpu)
+}
+
+// held says who has a CPU.
+func (s *Sim) held(what string, cpu *CPU) (string, *Ctx) {
+	what = strings.TrimPrefix(fmt.Sprintf("%s CPU %d", what, cpu.ID), " ")
+	t := cpu.cur
+	if t == nil {
+		return what, nil
+	}
+	how := "has it"
+	if cpu.irqsOff {
+		how = "has it with interrupts off"
+	}
+	return what + ", where " + t.says(how, t.depth), t
+}
+
+// says is who of those nested on c did something, and in which line.
+func (c *Ctx) says(what string, depth int) string {
+	return fmt.Sprintf("%s %s in %s on CPU %d", c.nameAt(depth), what, c.lineAt(depth), c.cpu.ID)
+}
+
+// nameAt is the name of what is nested on c so deep: a handler's, or the task's own.
+func (c *Ctx) nameAt(depth int) string {
+	if h := c.frames[depth].handler; h != nil {
+		return h.Name
+	}
+	if depth > 0 {
+		return "a call on CPU " + fmt.Sprint(c.cpu.ID)
+	}
+	return c.name
+}
+
+// lineAt names the line that it is in.
+func (c *Ctx) lineAt(depth int) string { return c.sim.nameLine(c.frames[depth].pos) }
+
+// goesRoundMax bounds the kinds of points that a livelock is described by.
+const goesRoundMax = 8
+
+// goesRound names the points that come again and again in c's operation, the most frequent
+// first.
+func (c *Ctx) goesRound() string {
+	type often struct {
+		n    uint32
+		name string
+	}
+	var all []often
+	for _, f := range fields {
+		for k := range nKinds {
+			i := f.row*int(nKinds) + int(k)
+			if i < len(c.f.counts) && c.f.counts[i].epoch == c.f.epoch {
+				all = append(all, often{c.f.counts[i].n, k.String() + " " + f.Name()})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b often) int { return cmp.Compare(b.n, a.n) })
+	var parts []string
+	for _, o := range all[:min(len(all), goesRoundMax)] {
+		if o.n >= all[0].n/2 {
+			parts = append(parts, fmt.Sprintf("%d times %s", o.n, o.name))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

@@ -5,11 +5,14 @@ import "allocfuzz/impls/fault"
 // point is where something else may happen before c's next access.
 func (c *Ctx) point(k Kind, f *Field) {
 	s, fr := c.sim, c.f
+	if s.races != nil {
+		s.races.before(c)
+	}
 	s.steps++
 	s.hash = mix(s.hash, f.hash^c.id<<8^uint64(k))
 	fr.steps++
 	if fr.steps > fr.limit {
-		c.Die(fault.NoProgress, "%d points without an end, last %s %s", StepsMax, k, f.Name())
+		c.Die(fault.NoProgress, "%d points without an end: %s", StepsMax, c.goesRound())
 	}
 	i := f.row*int(nKinds) + int(k)
 	if i >= len(fr.counts) {
@@ -25,6 +28,9 @@ func (c *Ctx) point(k Kind, f *Field) {
 	}
 	if s.chooser != nil && fr.choose {
 		c.decide(Point{Kind: k, Field: f, N: int(at.n)})
+	}
+	if s.races != nil {
+		s.races.behind(c)
 	}
 }
 

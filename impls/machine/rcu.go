@@ -87,6 +87,9 @@ func (c *Ctx) RCUReadLock() {
 	c.unlockGrace()
 	c.sections++
 	if c.sim != nil {
+		if r := c.sim.races; r != nil {
+			r.acquire(c, &r.begun)
+		}
 		c.sim.note(own.section)
 	}
 }
@@ -133,6 +136,9 @@ func (c *Ctx) leave(own *frame) {
 	c.m.grace.end(own.section)
 	c.unlockGrace()
 	c.sections--
+	if r := c.ordering(); r != nil {
+		r.release(c, &r.ended)
+	}
 }
 
 // CallRCU lets f be called when every section that is open now has ended: at once, by c, when
@@ -143,6 +149,9 @@ func (c *Ctx) CallRCU(f func(*Ctx)) {
 		c.point(KLoad, rcuSection)
 		c.fence()
 	}
+	if r := c.ordering(); r != nil {
+		r.release(c, &r.queued)
+	}
 	g := &c.m.grace
 	c.lockGrace()
 	wait := len(g.open) > 0 || len(g.queue) > 0 || g.busy
@@ -152,15 +161,19 @@ func (c *Ctx) CallRCU(f func(*Ctx)) {
 	}
 	c.unlockGrace()
 	if !wait {
-		f(c)
+		c.afterGrace(f)
 	}
 }
 
 // RCUBarrier waits until every callback that was handed over so far has been called. False:
-// c may not wait, since it has a section open itself or may not sleep; they come later.
+// c may not wait, since it has a section open itself or may not sleep; they come later. With a
+// spin lock held it is a finding even if there is nothing to wait for.
 func (c *Ctx) RCUBarrier() bool {
 	if c.sim != nil {
 		c.point(KLoad, rcuCallback)
+		if len(c.held) > 0 {
+			c.mustSleep("a wait for read sections")
+		}
 	}
 	g := &c.m.grace
 	c.lockGrace()
@@ -169,16 +182,18 @@ func (c *Ctx) RCUBarrier() bool {
 	c.unlockGrace()
 	switch {
 	case ready:
-		return true
 	case !c.MayBlock():
 		return false
 	case c.sim != nil:
 		c.sleep(w, rcuCallback)
-		return true
+	default:
+		for !w.Ready(c) {
+			c.Poll()
+			runtime.Gosched()
+		}
 	}
-	for !w.Ready(c) {
-		c.Poll()
-		runtime.Gosched()
+	if r := c.ordering(); r != nil {
+		r.acquire(c, &r.done)
 	}
 	return true
 }
@@ -244,11 +259,27 @@ func (c *Ctx) callBack(f func(*Ctx), line *frame) {
 	own.pos, own.as = line.pos, line
 	c.f = line
 	c.point(KCall, rcuCallback)
-	f(c)
+	c.afterGrace(f)
 	c.putRight()
 	c.fence()
+	c.leaveOrder()
 	c.pop(aside)
 	c.cpu.cur = had
+}
+
+// afterGrace calls f behind all that was done in the sections that have ended, and in front of
+// all that is done in those that begin later.
+func (c *Ctx) afterGrace(f func(*Ctx)) {
+	r := c.ordering()
+	if r != nil {
+		r.acquire(c, &r.ended)
+		r.acquire(c, &r.queued)
+		r.release(c, &r.begun)
+	}
+	f(c)
+	if r != nil {
+		r.release(c, &r.done)
+	}
 }
 
 // endReaders ends every section when nothing else can run: a barrier keeps their owners from

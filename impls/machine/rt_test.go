@@ -367,7 +367,7 @@ func TestRTFaults(t *testing.T) {
 			if len(got) == 0 || got[0] != k.want || len(got) > 2 {
 				t.Errorf("faults %v", w.m.Faults())
 			}
-			if k.name == "twice" && !strings.Contains(got0(w.m), "which it holds") {
+			if k.name == "twice" && !strings.Contains(got0(w.m), "which it took itself in oper") {
 				t.Error(got0(w.m))
 			}
 		})

@@ -22,6 +22,7 @@ type Handler struct {
 	active    bool
 	dropped   bool
 	index     int
+	thread    thread
 	ctx       *Ctx // on a real-time machine: the task that runs it
 	host      *Ctx // while it is active: what it interrupted
 }
@@ -64,6 +65,8 @@ type Sim struct {
 	tracing   bool
 	trace     []TraceEntry
 	locks     lockRules
+	races     *races // nil while there is no plain word
+	lineName  func(pos int) string
 }
 
 func newSim(m *Machine) *Sim {
@@ -92,6 +95,7 @@ func (s *Sim) reset() {
 	s.recording, s.tracing = false, false
 	s.decisions, s.trace = s.decisions[:0], s.trace[:0]
 	s.locks.reset()
+	s.races, s.lineName = nil, nil
 	for i, cpu := range s.m.cpus {
 		cpu.idle.release()
 		cpu.idle.arm("idle", cpu, After, nil)
@@ -126,7 +130,7 @@ func (c *Ctx) arm(name string, cpu *CPU, pos int, body func(*Ctx)) {
 	c.name, c.cpu, c.pos, c.body = name, cpu, pos, body
 	c.depth, c.f = 0, c.frames[0]
 	c.f.begin(-1)
-	c.f.handler, c.f.delivery, c.f.choose = nil, 0, true
+	c.f.handler, c.f.delivery, c.f.choose, c.f.thread = nil, 0, true, &c.thread
 	c.held, c.locals = c.held[:0], c.locals[:0]
 	c.inLine, c.pinned, c.done, c.started = false, false, false, false
 	c.prio, c.noMigrate, c.failNext, c.window = 0, 0, false, false
@@ -214,6 +218,9 @@ func (s *Sim) Run(ch Chooser) error {
 	s.watcher, _ = ch.(Watcher)
 	s.picker, _ = ch.(Picker)
 	s.solo = len(s.tasks) == 1 && len(s.handlers) == 0 && len(s.barriers) == 0 && ch == nil
+	if s.races != nil {
+		s.races.level()
+	}
 	s.next = s.pickNext()
 	for s.next != nil && !s.aborting {
 		c := s.next
@@ -319,3 +326,17 @@ type Panic struct {
 
 // Error is the panic's value.
 func (p *Panic) Error() string { return fmt.Sprint(p.Value) }
+
+// NameLines gives lines the names that findings use for them, until Reset.
+func (s *Sim) NameLines(name func(pos int) string) { s.lineName = name }
+
+// nameLine names the line of order pos for people.
+func (s *Sim) nameLine(pos int) string {
+	switch {
+	case pos < 0 || pos == After:
+		return "between lines"
+	case s.lineName != nil:
+		return s.lineName(pos)
+	}
+	return "operation " + strconv.Itoa(pos+1)
+}

@@ -174,6 +174,7 @@ func (c *Ctx) Wait(w Waiter) bool {
 	if c.depth > 0 || c.prio > 0 || w.Ready(c) {
 		return w.Ready(c)
 	}
+	c.mustSleep("a wait for a name")
 	c.inLine = false
 	c.wait.mayGiveUp = true
 	c.sleep(w, none)

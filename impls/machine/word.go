@@ -14,10 +14,11 @@ type Word struct {
 	owner int32 // CPU that may write it, -1 when anybody may
 }
 
-// Init names the word, of any class but guarded, and gives it a value. cpu is its
+// Init names the word, of any class but guarded and plain, and gives it a value. cpu is its
 // owner when f is a per-CPU field and is not looked at otherwise.
 func (w *Word) Init(f *Field, cpu int, v uint64) {
 	f.want(f.Class != ClassGuarded, "use a GuardedWord")
+	f.want(f.Class != ClassPlain, "use a PlainWord")
 	w.f, w.v, w.owner = f, v, -1
 	if f.Class == ClassPerCPU {
 		f.want(cpu >= 0 && cpu < MaxCPUs, "a word of it needs its CPU")
@@ -43,6 +44,9 @@ func (w *Word) simLoad(c *Ctx) uint64 {
 	c.point(KLoad, w.f)
 	if c.sim.watcher != nil {
 		c.touch(w.object(), Reads)
+	}
+	if r := c.sim.races; r != nil {
+		r.load(c, w.f, &w.v)
 	}
 	v := c.seen(&w.v, w.v)
 	c.sim.note(v)
@@ -70,6 +74,9 @@ func (w *Word) simStore(c *Ctx, v uint64) {
 		c.touch(w.object(), Writes)
 	}
 	w.checkOwner(c)
+	if r := c.sim.races; r != nil {
+		r.store(c, w.f, &w.v, false)
+	}
 	c.sim.note(v)
 	c.write(w.f, &w.v, v)
 }
@@ -100,6 +107,7 @@ func (w *Word) Cmpxchg(c *Ctx, old, v uint64) bool {
 	c.fence()
 	w.checkOwner(c)
 	c.sim.note(w.v)
+	w.exchanged(c, w.v == old, false)
 	if w.v != old {
 		return false
 	}
@@ -126,6 +134,7 @@ func (w *Word) CmpxchgLocal(c *Ctx, old, v uint64) bool {
 	w.checkOwner(c)
 	seen := c.seen(&w.v, w.v)
 	c.sim.note(seen)
+	w.exchanged(c, seen == old, true)
 	if seen != old {
 		return false
 	}
@@ -150,9 +159,21 @@ func (w *Word) Add(c *Ctx, n uint64) uint64 {
 	}
 	c.fence()
 	w.checkOwner(c)
+	w.exchanged(c, true, false)
 	w.v += n
 	c.sim.note(w.v)
 	return w.v
+}
+
+// exchanged notes what an exchange orders: one that fails is a load.
+func (w *Word) exchanged(c *Ctx, done, local bool) {
+	switch r := c.sim.races; {
+	case r == nil:
+	case done:
+		r.exchange(c, w.f, &w.v, local)
+	default:
+		r.load(c, w.f, &w.v)
+	}
 }
 
 // A DoubleWord is two words that a CmpxchgDouble changes together.
@@ -186,6 +207,7 @@ func (d *DoubleWord) simSwap(c *Ctx, old, v [2]uint64) bool {
 	a, b := c.seen(&d.A.v, d.A.v), c.seen(&d.B.v, d.B.v)
 	c.sim.note(a)
 	c.sim.note(b)
+	d.A.exchanged(c, a == old[0] && b == old[1], true)
 	if a != old[0] || b != old[1] {
 		return false
 	}
@@ -317,6 +339,9 @@ func (c *Ctx) LoadMem(f *Field, a Addr) uint64 {
 		c.touchMem(a, 1, Reads)
 	}
 	v := c.seenMem(c.offset(f, a))
+	if r := c.sim.races; r != nil {
+		r.load(c, f, a)
+	}
 	c.sim.note(v)
 	return v
 }
@@ -333,6 +358,9 @@ func (c *Ctx) StoreMem(f *Field, a Addr, v uint64) {
 	}
 	c.sim.note(v)
 	c.writeMem(f, c.offset(f, a), v)
+	if r := c.sim.races; r != nil {
+		r.store(c, f, a, false)
+	}
 }
 
 // LoadMemGuarded reads the word of memory at a, which g guards: no point.

@@ -53,7 +53,7 @@ func (c *Ctx) runOther(home, target *CPU, f func(*Ctx)) {
 		c.callOther(target, f)
 		return
 	case home.preempt > 0:
-		c.Fault(fault.Sleeping, "work for CPU %d with %s", target.ID, c.whyNot())
+		c.mustSleep("work for another CPU")
 	case len(c.locals) > 0:
 		c.Fault(fault.Sleeping, "work for CPU %d with a local lock held", target.ID)
 	}

@@ -50,7 +50,7 @@ var (
 
 // objectSlot is an entry of the table. The word is used natively only, as a lock
 // around a few loads and stores: in simulation one context runs at a time and
-// there is no point in between.
+// there is no point in between, and the word says who comes behind whom.
 type objectSlot struct {
 	Slot
 	word  machine.Word
@@ -74,6 +74,7 @@ type cacheSlot struct {
 
 func (e *Exec) lock(c *machine.Ctx, w *machine.Word) {
 	if !e.native {
+		w.Meet(c)
 		return
 	}
 	for !w.Cmpxchg(c, 0, 1) {
