@@ -13,6 +13,7 @@ require (
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/spf13/cobra v1.10.2
+	golang.org/x/tools v0.52.0
 	modernc.org/memory v1.13.0
 )
 
@@ -25,5 +26,4 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/term v0.44.0 // indirect
 	golang.org/x/text v0.22.0 // indirect
-	golang.org/x/tools v0.52.0 // indirect
 )

@@ -41,7 +41,8 @@ func (l *Lab) binary(ctx context.Context, name string) (string, error) {
 	if l.Cover {
 		args = append(args, "-cover", "-covermode=atomic", "-coverpkg="+covered)
 	}
-	if err := overlay.Build(ctx, l.Root, bin, patch, append(args, "./cmd/allocfuzz")...); err != nil {
+	args = append(args, "./cmd/allocfuzz")
+	if err := overlay.Build(ctx, l.Root, bin, patch, args...); err != nil {
 		return "", err
 	}
 	if l.built == nil {

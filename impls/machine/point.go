@@ -316,8 +316,7 @@ func (s *Sim) outranked(c *Ctx) bool {
 }
 
 func (c *Ctx) mayMove(p Point, cpu int) bool {
-	if cpu < 0 || cpu >= c.m.CPUs || cpu == c.cpu.ID || c.pinned || c.idle || c.noMigrate > 0 ||
-		c.Over() {
+	if cpu < 0 || cpu >= c.m.CPUs || cpu == c.cpu.ID || c.pinned || c.idle || c.noMigrate > 0 {
 		return false
 	}
 	if !c.preemptible(p) {

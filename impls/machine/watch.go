@@ -120,8 +120,8 @@ func (s *Sim) CanRun(c *Ctx) bool {
 	return !cur.idle && cur.maySwitch(Point{Kind: cur.at}, c)
 }
 
-// CanMove says whether c, where it stands, may be moved to a CPU.
-func (s *Sim) CanMove(c *Ctx, cpu int) bool { return !c.done && c.mayMove(Point{Kind: c.at}, cpu) }
+// CanMove says whether c, where it stands, may be moved to a CPU, and has anything to do there.
+func (s *Sim) CanMove(c *Ctx, cpu int) bool { return !c.Over() && c.mayMove(Point{Kind: c.at}, cpu) }
 
 // CanDeliver says whether h may be delivered now.
 func (s *Sim) CanDeliver(h *Handler) bool { return s.deliverable(h) }

@@ -39,7 +39,7 @@ func (b *Binding) Departures(out []machine.Action, c *machine.Ctx, p machine.Poi
 			out = offer(out, c, p, machine.Action{Kind: machine.SwitchTo, Task: t})
 		}
 	}
-	if c.Movable() {
+	if c.Movable() && !c.Over() {
 		for cpu := range b.Machine.CPUs {
 			out = offer(out, c, p, machine.Action{Kind: machine.Move, CPU: cpu})
 		}

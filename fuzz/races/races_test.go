@@ -1,0 +1,32 @@
+package races
+
+import (
+	"testing"
+
+	"allocfuzz/fuzz/engine"
+)
+
+// TestTable: each race is found within its bounds by its wrong step, and where it has one by its
+// consequence alone; each design that must be silent is, in all schedules within two
+// preemptions and one interrupt.
+func TestTable(t *testing.T) {
+	root, err := engine.FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Lab{Root: root, Dir: t.TempDir()}
+	for i := range Table {
+		r := &Table[i]
+		if testing.Short() && r.Patch != "" {
+			continue // each is a build
+		}
+		o, err := l.Run(t.Context(), r, 0)
+		if err != nil {
+			t.Errorf("%s on %s: %v", r.Row, r.Program, err)
+			continue
+		}
+		if wrong := o.Wrong(); wrong != "" {
+			t.Errorf("%s on %s, %s %s: %s", r.Row, r.Program, r.Subject, r.Patch, wrong)
+		}
+	}
+}
