@@ -13,15 +13,11 @@ import (
 	"golang.org/x/tools/cover"
 )
 
-// consequencesOnly leaves out the checks that see a wrong step before its consequence. Whether a
-// history is linearizable is one: it says of an address what ownership says of the object.
-const consequencesOnly = "--checks=-step,-structure,-history"
-
 // An Outcome is what the search showed of a race.
 type Outcome struct {
 	Race        *Race
-	Bound       *Search // within the bounds
-	Consequence *Search // the same without step checks; nil for sound ones and without one
+	Bound       *Search // within the bounds, nil where no step shows
+	Consequence *Search // the same with Off; nil where none is demanded
 	Orders      *Search // all orders, of a sound one; nil when not asked for or refused
 	Refused     string  // why there is none
 	Lines       int     // of the allocators that ran, 0 when they were not counted
@@ -40,7 +36,7 @@ func (o *Outcome) Wrong() string {
 		return "found " + o.Orders.Title + " by dpor"
 	case r.Sound():
 		return ""
-	case !o.Bound.Has(r.Step):
+	case o.Bound != nil && !o.Bound.Has(r.Step):
 		return fmt.Sprintf("found %q %q, want %s", o.Bound.Title, o.Bound.Also, r.Step)
 	case o.Consequence != nil && !o.Consequence.Has(r.Consequence):
 		return fmt.Sprintf("found %q %q without step checks, want %s", o.Consequence.Title,
@@ -63,11 +59,13 @@ func (l *Lab) Run(ctx context.Context, r *Race, orders time.Duration) (*Outcome,
 	start := time.Now()
 	args := []string{"--subject", r.Subject, "--preemptions", strconv.Itoa(r.Preemptions),
 		"--interrupts", strconv.Itoa(r.Interrupts), r.Program}
-	if o.Bound, err = l.explore(ctx, bin, counters, args...); err != nil {
-		return nil, err
+	if r.Sound() || r.Step != "" {
+		if o.Bound, err = l.explore(ctx, bin, counters, args...); err != nil {
+			return nil, err
+		}
 	}
 	if r.Consequence != "" {
-		args = append(args, consequencesOnly)
+		args = append(args, string(r.Off))
 		if o.Consequence, err = l.explore(ctx, bin, counters, args...); err != nil {
 			return nil, err
 		}
@@ -129,12 +127,15 @@ func (o *Outcome) Markdown() string {
 	if r.Patch != "" {
 		subject += " with `" + r.Patch + "`"
 	}
-	what := fmt.Sprintf("%d, all silent", o.Bound.Schedules)
-	if !r.Sound() {
-		what = fmt.Sprintf("%d to *%s*", o.Bound.First, r.Step)
+	var what []string
+	switch {
+	case r.Sound():
+		what = append(what, fmt.Sprintf("%d, all silent", o.Bound.Schedules))
+	case o.Bound != nil:
+		what = append(what, fmt.Sprintf("%d to *%s*", o.Bound.First, r.Step))
 	}
 	if o.Consequence != nil {
-		what += fmt.Sprintf("; %d to *%s*", o.Consequence.First, r.Consequence)
+		what = append(what, fmt.Sprintf("%d to *%s*", o.Consequence.First, r.Consequence))
 	}
 	orders := ""
 	switch {
@@ -147,5 +148,5 @@ func (o *Outcome) Markdown() string {
 	}
 	name := strings.TrimSuffix(filepath.Base(r.Program), ".prog")
 	return fmt.Sprintf("| %s | `%s` | %s | %d + %d | %s | %s | %d | %.1f s |\n", r.Row, name, subject,
-		r.Preemptions, r.Interrupts, what, orders, o.Lines, o.Took.Seconds())
+		r.Preemptions, r.Interrupts, strings.Join(what, "; "), orders, o.Lines, o.Took.Seconds())
 }
