@@ -26,6 +26,10 @@ fuzz: ## the main job: replay the corpus and fuzz every target for FOR (60s)
 smoke: ## the main job for ten seconds
 	$(GO) run ./cmd/allocfuzz run --for 10s
 
+.PHONY: explore
+explore: ## the table of the historical races, searched (needs some minutes)
+	@$(GO) run ./cmd/allocfuzz explore --rows
+
 .PHONY: test
 test: ## go vet and all tests, the checks of the repository among them
 	$(GO) vet ./...

@@ -33,6 +33,7 @@ type exploreFlags struct {
 	checkpoint string
 	out        string
 	plain      bool
+	rows       bool
 	cmd        *cobra.Command
 }
 
@@ -61,6 +62,9 @@ func (a *app) exploreCommand() *cobra.Command {
 			"  allocfuzz explore --preemptions 3 --interrupts 2 --shard 0/4 new.prog\n" +
 			"  allocfuzz explore --checkpoint /tmp/new.state --preemptions 4 new.prog",
 		Args: func(cmd *cobra.Command, args []string) error {
+			if rows, _ := cmd.Flags().GetBool("rows"); rows {
+				return noArguments(cmd, args)
+			}
 			if len(args) != 1 {
 				return fmt.Errorf("%d files given: expected one, \"-\" for standard input; "+
 					"see %s --help", len(args), cmd.CommandPath())
@@ -70,6 +74,9 @@ func (a *app) exploreCommand() *cobra.Command {
 		ValidArgsFunction: completePrograms,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			a.begin(cmd)
+			if f.rows {
+				return a.exploreRows(&f)
+			}
 			return a.explore(files[0], &f)
 		},
 	}
@@ -104,6 +111,8 @@ func (f *exploreFlags) flags(c *cobra.Command) {
 	n.StringVar(&f.out, "out", "",
 		"folder for what is found: a program with its schedule, and a report")
 	n.StringVar(&f.checks, "checks", "", "rules to apply, as for replay")
+	n.BoolVar(&f.rows, "rows", false, "search the races of the historical systems instead, and "+
+		"print them as a table in Markdown; needs the sources and a Go toolchain")
 	n.BoolVar(&f.plain, "plain", false, "plain lines of progress on a terminal too")
 	must(c.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(search.Strategies(),
 		cobra.ShellCompDirectiveNoFileComp)))

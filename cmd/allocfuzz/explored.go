@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"allocfuzz/fuzz/engine"
+	"allocfuzz/fuzz/races"
 	"allocfuzz/fuzz/search"
 )
 
@@ -186,4 +189,47 @@ func exploredRow(e *exploration) table.Row {
 	speed := fmt.Sprintf("%.1f", float64(e.Schedules)/max(e.Seconds, 1e-9)/1e3)
 	return table.Row{e.Subject, e.Schedules, e.Redundant, e.Points, speed, states, complete,
 		e.Found, first, e.Title}
+}
+
+// ordersFor is the time for the search of all orders of one race.
+const ordersFor = 60 * time.Second
+
+// exploreRows searches the historical races and prints them as a table. What is not as the table
+// has it is told, and counts as found.
+func (a *app) exploreRows(f *exploreFlags) error {
+	root, err := engine.FindRoot(".")
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "allocfuzz-races-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	ctx, done := interruptible()
+	defer done()
+	limit := ordersFor
+	if f.budget > 0 {
+		limit = f.budget
+	}
+	lab := &races.Lab{Root: root, Dir: dir, Cover: true}
+	fmt.Fprint(a.out, races.Head)
+	for i := range races.Table {
+		r := &races.Table[i]
+		a.sayf("%d of %d: %s, %s", i+1, len(races.Table), r.Row, r.Program)
+		o, err := lab.Run(ctx, r, limit)
+		if ctx.Err() != nil {
+			a.interrupted()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if wrong := o.Wrong(); wrong != "" {
+			a.found()
+			a.sayf("%s, %s: %s", r.Row, r.Program, wrong)
+		}
+		fmt.Fprint(a.out, o.Markdown())
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,8 +25,10 @@ type Lab struct {
 	built map[string]string
 }
 
-// covered are the packages whose lines are counted.
-const covered = "allocfuzz/impls/slab,allocfuzz/impls/slub,allocfuzz/impls/page"
+// covered are the packages whose lines are counted, and that of the command, without which no
+// counters are written.
+const covered = "allocfuzz/impls/slab,allocfuzz/impls/slub,allocfuzz/impls/page," +
+	"allocfuzz/cmd/allocfuzz"
 
 // binary is the command with a patch in it, by folder and name; "" is the clean one.
 func (l *Lab) binary(ctx context.Context, name string) (string, error) {
@@ -37,12 +40,12 @@ func (l *Lab) binary(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(l.Dir, "allocfuzz-"+strings.ReplaceAll(name, "/", "-"))
-	args := []string{"build"}
 	if l.Cover {
-		args = append(args, "-cover", "-covermode=atomic", "-coverpkg="+covered)
+		err = l.counting(ctx, bin, patch)
+	} else {
+		err = overlay.Build(ctx, l.Root, bin, patch, "build", "./cmd/allocfuzz")
 	}
-	args = append(args, "./cmd/allocfuzz")
-	if err := overlay.Build(ctx, l.Root, bin, patch, args...); err != nil {
+	if err != nil {
 		return "", err
 	}
 	if l.built == nil {
@@ -50,6 +53,71 @@ func (l *Lab) binary(ctx context.Context, name string) (string, error) {
 	}
 	l.built[name] = bin
 	return bin, nil
+}
+
+// counting builds a binary that counts lines. The go command counts those of the files themselves
+// and not of an overlay, so it is built from a copy of the sources with the patch in it.
+func (l *Lab) counting(ctx context.Context, bin string, patch *bugs.Patch) error {
+	src := filepath.Join(l.Dir, "src")
+	if _, err := os.Stat(src); err != nil {
+		if err := copySources(src, l.Root); err != nil {
+			return err
+		}
+	}
+	if patch != nil {
+		read := func(name string) ([]byte, error) {
+			return os.ReadFile(filepath.Join(l.Root, filepath.FromSlash(name)))
+		}
+		files, err := patch.Apply(read)
+		if err != nil {
+			return err
+		}
+		//tidy:maporder every file is written, in any order
+		for name, text := range files {
+			at := filepath.Join(src, filepath.FromSlash(name))
+			if err := os.WriteFile(at, text, 0o666); err != nil {
+				return err
+			}
+			clean, err := read(name)
+			if err != nil {
+				return err
+			}
+			defer os.WriteFile(at, clean, 0o666)
+		}
+	}
+	return overlay.Build(ctx, src, bin, nil, "build", "-trimpath", "-cover", "-covermode=atomic",
+		"-coverpkg="+covered, "./cmd/allocfuzz")
+}
+
+// copySources copies the module at root, without what begins with a dot.
+func copySources(dst, root string) error {
+	return filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, at)
+		if err != nil {
+			return err
+		}
+		if rel != "." && strings.HasPrefix(d.Name(), ".") {
+			if d.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		to := filepath.Join(dst, rel)
+		if d.IsDir() {
+			return os.MkdirAll(to, 0o777)
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		data, err := os.ReadFile(at)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, data, 0o666)
+	})
 }
 
 // patchNamed finds a patch; nil for "".

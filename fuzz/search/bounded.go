@@ -40,6 +40,7 @@ type layer struct {
 	bounds  explore.Bounds
 	total   int
 	units   []explore.Unit
+	parts   int      // of all shards
 	tallies []*tally // of each unit, nil while it was not ended
 	next    atomic.Int64
 	stop    atomic.Int64 // the first unit with a finding; those behind it are not searched
@@ -50,7 +51,8 @@ type layer struct {
 	failed  error
 }
 
-// layer searches the schedules of total departures. It returns the number of its parts.
+// layer searches the schedules of total departures. It returns the number of its parts, those of
+// other shards too.
 func (s *search) layer(bounds explore.Bounds, total int) (parts int, complete bool, err error) {
 	l := &layer{search: s, bounds: bounds, total: total}
 	if err := l.plan(); err != nil {
@@ -64,7 +66,7 @@ func (s *search) layer(bounds explore.Bounds, total int) (parts int, complete bo
 	}
 	wait.Wait()
 	complete = l.gather()
-	return len(l.units), complete, l.failed
+	return l.parts, complete, l.failed
 }
 
 // plan parts the schedules, and takes this shard's.
@@ -74,6 +76,7 @@ func (l *layer) plan() error {
 	all := &explore.Bounded{Bounds: l.bounds}
 	return guarded(func() error {
 		units, err := all.Units(b, l.total, unitDepth)
+		l.parts = len(units)
 		for i := range units {
 			if i%l.opt.Shards == l.opt.Shard {
 				l.units = append(l.units, units[i])

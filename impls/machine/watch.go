@@ -121,7 +121,9 @@ func (s *Sim) CanRun(c *Ctx) bool {
 }
 
 // CanMove says whether c, where it stands, may be moved to a CPU, and has anything to do there.
-func (s *Sim) CanMove(c *Ctx, cpu int) bool { return !c.Over() && c.mayMove(Point{Kind: c.at}, cpu) }
+func (s *Sim) CanMove(c *Ctx, cpu int) bool {
+	return !c.Over() && c.mayMove(Point{Kind: c.at}, cpu)
+}
 
 // CanDeliver says whether h may be delivered now.
 func (s *Sim) CanDeliver(h *Handler) bool { return s.deliverable(h) }

@@ -96,5 +96,5 @@ func (d *Orders) toward(c *machine.Ctx, p machine.Point, t *machine.Ctx) machine
 	if cur := t.CPU().Current(); cur != nil && cur != c && cur != t {
 		return machine.Action{Kind: machine.SwitchTo, Task: cur}
 	}
-	return a // the machine says what is wrong
+	return a // which is not possible: the run is not what it was
 }

@@ -243,7 +243,13 @@ func (d *Orders) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 	if d.want < 0 && !d.choose() {
 		return machine.Action{}
 	}
-	return d.act(c, p)
+	n := len(d.events)
+	a := d.act(c, p)
+	if !c.Allowed(p, a) {
+		d.err = fmt.Errorf("%w: step %d is not possible any more", ErrNotDeterministic, n+1)
+		return machine.Action{}
+	}
+	return a
 }
 
 // unknown says that the search cannot go on since it does not know what p means.
@@ -267,8 +273,8 @@ func (d *Orders) record(e event) {
 	case n == len(d.nodes): // nobody chose it
 		d.nodes = append(d.nodes, node{fixed: true, wake: []*branch{{step: &step{proc: e.proc}}}})
 	case d.nodes[n].wake[0].step.proc != e.proc:
-		d.err = fmt.Errorf("the subject is not deterministic: step %d is of process %d, and was "+
-			"of %d", n+1, e.proc, d.nodes[n].wake[0].step.proc)
+		d.err = fmt.Errorf("%w: step %d is of process %d, and was of %d", ErrNotDeterministic, n+1,
+			e.proc, d.nodes[n].wake[0].step.proc)
 	default:
 		e.able = d.nodes[n].able
 	}
