@@ -61,7 +61,8 @@ func TestReadmeCommands(t *testing.T) {
 		"replay --subject slub-2008-cmpxchg corpus/regress/slub-2008-cmpxchg-aba.prog": true,
 		"replay --subject slub-2022-debug-racy " +
 			"corpus/regress/slub-2022-debug-racy-validate.prog": true,
-		"stress --subject slub-2008-seq-slowpath --for 1m --out /tmp/stress": true,
+		"explore --subject slub-2008-cmpxchg corpus/seeds/aba-interrupt.prog": true,
+		"stress --subject slub-2008-seq-slowpath --for 1m --out /tmp/stress":  true,
 	}
 	steps := regexp.MustCompile(`(?m)^    cat > /tmp/(\S+) <<'END'\n((?:    .*\n)*?)    END$` +
 		`|^    go run \./cmd/allocfuzz (.*)$`)

@@ -151,6 +151,7 @@ func (c *Ctx) decide(p Point) {
 	for !s.aborting {
 		c.at = p.Kind
 		a := s.chooser.Choose(c, p)
+		s.questioned(p)
 		if a.Kind == Go {
 			s.end = Decision{}
 			if s.recording && c.ending(p) {
@@ -293,9 +294,25 @@ func (c *Ctx) Next(p Point) *Ctx {
 	return best
 }
 
+// questionsMax bounds the answers of a chooser in a row that bring no step about.
+const questionsMax = 1 << 16
+
+// questioned counts the answers since the last step: a chooser that switches to and fro for ever is
+// a fault of the chooser, and no hang.
+func (s *Sim) questioned(p Point) {
+	if s.steps != s.asked.step {
+		s.asked.step, s.asked.times = s.steps, 0
+	}
+	if s.asked.times++; s.asked.times > questionsMax {
+		panic("allocfuzz: the chooser brings no step about at " + p.Kind.String() + " " +
+			p.Field.Name())
+	}
+}
+
 // Stuck says whether c cannot go on at p by itself: it waits or has ended.
 func (c *Ctx) Stuck(p Point) bool {
-	return p.Kind == KWait || p.Kind == KEnd && c.depth == 0 && c.Over() || c.ending(p)
+	return p.Kind == KWait && c.Waits() || p.Kind == KEnd && c.depth == 0 && c.Over() ||
+		c.ending(p)
 }
 
 // ending says whether c is an idle CPU at the end of the only handler that it runs: who is

@@ -58,6 +58,7 @@ type Sim struct {
 	panicked  any
 	stack     []byte
 	steps     uint64
+	asked     struct{ step, times uint64 } // answers of the chooser since a step
 	switches  uint64
 	hash      uint64
 	recording bool
@@ -91,6 +92,7 @@ func (s *Sim) reset() {
 	s.chooser, s.filter, s.watcher, s.solo = nil, nil, nil, false
 	s.next, s.after, s.picker, s.end = nil, Action{}, nil, Decision{}
 	s.aborting, s.panicked, s.stack, s.steps, s.switches = false, nil, nil, 0, 0
+	s.asked.step, s.asked.times = 0, 0
 	s.hash = hashSeed
 	s.recording, s.tracing = false, false
 	s.decisions, s.trace = s.decisions[:0], s.trace[:0]

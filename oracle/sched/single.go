@@ -32,7 +32,7 @@ func (b *Binding) Departures(out []machine.Action, c *machine.Ctx, p machine.Poi
 	next := c.Next(p)
 	for i := range b.Tasks {
 		h := b.Handlers[i]
-		if h != nil && (h.Host() != nil || h.Delivered() < max(1, b.Deliveries)) {
+		if h != nil && (b.left(h) || h.Delivered() < max(1, b.Deliveries)) {
 			out = offer(out, c, p, machine.Action{Kind: machine.Interrupt, Handler: h})
 		}
 		if t := b.Tasks[i]; t != nil && t != next && !t.Over() {
@@ -54,6 +54,12 @@ func (b *Binding) Departures(out []machine.Action, c *machine.Ctx, p machine.Poi
 		}
 	}
 	return out
+}
+
+// left says whether h was left in the middle and could go on.
+func (b *Binding) left(h *machine.Handler) bool {
+	c := h.Host()
+	return c != nil && !c.Waits()
 }
 
 // offer appends a where it is allowed.
