@@ -23,18 +23,14 @@ func (d *Orders) migrations() []Moved {
 	return all
 }
 
-// measure notes how many steps each process made, or would have made.
+// measure notes how many steps each process made.
 func (d *Orders) measure() {
 	for i := range d.table.procs {
 		if i == len(d.longest) {
 			d.longest = append(d.longest, 0)
 		}
-		n := d.table.procs[i].steps
-		if d.table.procs[i].left {
-			n++
-		}
 		if d.move == nil {
-			d.longest[i] = max(d.longest[i], n)
+			d.longest[i] = max(d.longest[i], d.table.procs[i].steps)
 		}
 	}
 }
@@ -43,32 +39,15 @@ func (d *Orders) measure() {
 func (d *Orders) idle() bool { return d.move != nil && d.table.procs[d.move.Task].move != nil }
 
 // giveUp says that the migration of the run does not take place, since nobody else can run and it
-// is not possible; false when there is none.
-func (d *Orders) giveUp(able set) bool {
+// is not possible: its task goes on, so that all that others do without it is seen. False when
+// there is none.
+func (d *Orders) giveUp() bool {
 	if d.move == nil || !d.table.procs[d.move.Task].moves() {
 		return false
 	}
-	p := &d.table.procs[d.move.Task]
-	d.undone = p.migration(d.move.Task)
-	d.undone.able, d.undone.admits = able, d.table.to.Admits()
-	d.undoneAt = len(d.events)
-	p.stays = true
+	d.table.procs[d.move.Task].stays = true
+	d.gaveUp = true
 	return true
-}
-
-// reverseUndone is reverse for a migration that was given up, as if it had come there.
-func (d *Orders) reverseUndone() {
-	j, n := d.undoneAt, len(d.events)
-	d.events = append(d.events, d.undone)
-	d.events[j], d.events[n] = d.events[n], d.events[j]
-	d.order.try(d.events, j, func() {
-		// Where the task stood it could be moved when the step behind its own came, or never.
-		if own := d.order.prev; own >= 0 && d.events[own+1].able.has(d.undone.proc) {
-			d.order.races(d.events, j, func(f int) { d.plan(f, j, d.step(j)) })
-		}
-	})
-	d.events[j], d.events[n] = d.events[n], d.events[j]
-	d.events = d.events[:n]
 }
 
 // permit cuts out what else has to come behind migration j so that both CPUs permit it where

@@ -32,11 +32,34 @@ func inLines(t *toy, n int) *toy {
 	return t
 }
 
-// bystander has a task more, which stores a word of its own, and runs where the first one does.
-func bystander(t *toy) *toy {
-	t.tasks = append(t.tasks, process{cpu: 0, lines: []func(*th){func(h *th) { h.store(9, 1) }}})
-	t.name += " and a bystander"
+// bystander has a task more, of so many lines, which stores a word of its own and runs where the
+// first one does.
+func bystander(t *toy, lines int) *toy {
+	p := process{cpu: 0}
+	for range lines {
+		p.lines = append(p.lines, func(h *th) { h.store(9, 1) })
+	}
+	t.tasks = append(t.tasks, p)
+	t.name = fmt.Sprint(t.name, " and a bystander of ", lines)
 	return t
+}
+
+// pairs is two tasks that take two locks in one order.
+func pairs() *toy {
+	return threads("pairs", 0, each(2, func(h *th, _ int) {
+		h.lock(0)
+		h.lock(1)
+		h.unlock(1)
+		h.unlock(0)
+	})...)
+}
+
+// busy is two tasks of one CPU, one of which may be moved to where another task is in the middle
+// of its line, and begin its next line in its place.
+func busy() *toy {
+	store := func(h *th) { h.store(0, uint64(h.me+1)) }
+	return &toy{name: "busy", cpus: 2, tasks: []process{{cpu: 0, lines: []func(*th){store, store}},
+		{cpu: 0, lines: []func(*th){store}}, {cpu: 1, lines: []func(*th){store}}}}
 }
 
 // parity is a task that may be moved at a point only when the other one, which runs on its CPU,
@@ -62,7 +85,8 @@ func TestMoves(t *testing.T) {
 		moving(inLines(grid(2, 1), 2), none), moving(inLines(grid(2, 1), 2), full),
 		moving(readers(2), none), moving(readers(2), full), moving(locks(2, 1), full),
 		moving(philosophers(2), none), moving(philosophers(2), full),
-		moving(bystander(philosophers(2)), none), moving(bystander(philosophers(2)), full),
+		moving(bystander(philosophers(2), 1), none), moving(bystander(philosophers(2), 1), full),
+		moving(bystander(pairs(), 2), full), moving(busy(), none), moving(busy(), full),
 		moving(inLines(locks(2, 1), 2), none), moving(carter(), full), moving(stack(), none),
 		moving(aba(listForms[1], 2, 1), none), moving(half(listForms[1]), full), parity(none),
 		parity(full)} {

@@ -1,10 +1,6 @@
 package explore
 
-import (
-	"slices"
-
-	"allocfuzz/impls/machine"
-)
+import "allocfuzz/impls/machine"
 
 // An event is a step as it happened in a run.
 type event struct {
@@ -152,14 +148,6 @@ func (o *order) add(events []event, j int, acc []machine.Access) {
 	}
 	o.join(j, e.proc, n)
 	o.last[e.proc] = j
-}
-
-// try enters event j for the time of f.
-func (o *order) try(events []event, j int, f func()) {
-	last, placed := slices.Clone(o.last), o.placed
-	o.add(events, j, nil)
-	f()
-	o.last, o.placed, o.nth = last, placed, o.nth[:j]
 }
 
 // access finds the predecessors of event j on one object, and enters it there.

@@ -60,8 +60,7 @@ type Orders struct {
 	err        error
 	move       *Moved // of the runs in hand
 	longest    []int  // the most steps that each process made without one
-	undone     event  // the migration of the run, when it was given up
-	undoneAt   int    // before which event, -1 when it was not
+	gaveUp     bool   // the migration of the run does not take place
 	unrunnable int
 }
 
@@ -161,8 +160,7 @@ func (d *Orders) search(b Body, sum *Summary, each func(r *Run, complete bool) b
 // Bind starts a run.
 func (d *Orders) Bind(b *sched.Binding) {
 	d.events, d.acc, d.stuck = d.events[:0], d.acc[:0], d.stuck[:0]
-	d.undoneAt = -1
-	d.want, d.going, d.loose, d.blocked = -1, false, false, false
+	d.want, d.going, d.loose, d.blocked, d.gaveUp = -1, false, false, false, false
 	d.asked = 0
 	if b.Machine.Preempt == machine.PreemptRT {
 		d.err = ErrRealTime
@@ -265,9 +263,8 @@ func (d *Orders) choose() bool {
 			d.loose = n > 0
 			return false
 		}
-		if at.stays && d.undoneAt < 0 {
-			_, able := d.table.ready()
-			d.giveUp(able)
+		if at.stays && !d.gaveUp {
+			d.giveUp()
 		}
 		if at.late {
 			if ready, _ := d.table.ready(); ready == 0 {
@@ -279,18 +276,17 @@ func (d *Orders) choose() bool {
 		return true
 	}
 	ready, able := d.table.ready()
-	if ready == 0 && d.giveUp(able) {
+	if ready == 0 && d.giveUp() {
 		ready, able = d.table.ready()
 	}
 	if ready == 0 {
 		if !d.loose {
 			d.stuck = d.table.stuck(d.stuck[:0], able)
-			d.table.leave()
 		}
 		d.loose = true
 		return false
 	}
-	at := node{able: able, ready: ready, late: d.loose, stays: d.undoneAt >= 0,
+	at := node{able: able, ready: ready, late: d.loose, stays: d.gaveUp,
 		returns: d.table.returns(), admits: d.table.to != nil && d.table.to.Admits()}
 	d.inherit(&at)
 	if !d.open(&at, ready) {

@@ -14,7 +14,6 @@ type process struct {
 	task    *machine.Ctx
 	handler *machine.Handler
 	steps   int    // made so far
-	left    bool   // and had one before it that nobody could run for
 	stays   bool   // its migration is due and was given up
 	move    *Moved // the migration that it is to make, nil when there is none or it was made
 }
@@ -139,14 +138,6 @@ func (t *table) stuck(out []*step, some set) []*step {
 		}
 	})
 	return out
-}
-
-// leave notes the tasks that have steps left where nobody can run.
-func (t *table) leave() {
-	for i := range t.procs {
-		p := &t.procs[i]
-		p.left = p.task != nil && !p.task.Over()
-	}
 }
 
 // each calls f for the number of each bit.
