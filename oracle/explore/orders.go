@@ -109,6 +109,9 @@ func (d *Orders) Explore(b Body, each func(r *Run, complete bool) bool) (Summary
 		return sum, err
 	}
 	for _, m := range d.migrations() {
+		if d.Max > 0 && sum.Runs >= d.Max {
+			return sum, nil
+		}
 		d.move = &m
 		if more, err := d.search(b, &sum, each); !more || err != nil {
 			return sum, err
@@ -123,12 +126,16 @@ func (d *Orders) search(b Body, sum *Summary, each func(r *Run, complete bool) b
 	more bool, err error) {
 	d.nodes = d.nodes[:0]
 	for {
+		known := len(d.nodes)
 		r := b.Run(d)
-		if d.err != nil {
+		switch {
+		case d.err != nil:
 			return false, d.err
-		}
-		if r.Err != nil {
+		case r.Err != nil:
 			return false, r.Err
+		case len(d.events) < known:
+			return false, fmt.Errorf("%w: it ended at step %d, and made %d", ErrNotDeterministic,
+				len(d.events), known)
 		}
 		sum.Runs++
 		sum.Points += r.Points
@@ -237,8 +244,8 @@ func (d *Orders) record(e event) {
 	case n == len(d.nodes): // nobody chose it
 		d.nodes = append(d.nodes, node{fixed: true, wake: []*branch{{step: &step{proc: e.proc}}}})
 	case d.nodes[n].wake[0].step.proc != e.proc:
-		d.err = fmt.Errorf("the subject is not deterministic: step %d is of process %d, and was "+
-			"of %d", n+1, e.proc, d.nodes[n].wake[0].step.proc)
+		d.err = fmt.Errorf("%w: step %d is of process %d, and was of %d", ErrNotDeterministic, n+1,
+			e.proc, d.nodes[n].wake[0].step.proc)
 	default:
 		at := &d.nodes[n]
 		e.able, e.admits, e.returns = at.able, at.admits, at.returns
