@@ -26,14 +26,13 @@ type Ctx struct {
 	started   bool
 	noMigrate int
 	failNext  bool
-	window    bool   // inside a local cmpxchg: only other CPUs may run
-	plain     bool   // the point that c comes to is that of a plain store
-	hold      bool   // its next store is held back
-	sections  int    // read sections of all frames that are open
-	wait      wait   // of the innermost frame
-	want      Waiter // the lock that its next step takes
-	at        Kind   // of the point it was asked about last
-	chosen    bool   // resumed between lines: somebody decided that c runs
+	window    bool // inside a local cmpxchg: only other CPUs may run
+	plain     bool // the point that c comes to is that of a plain store
+	hold      bool // its next store is held back
+	sections  int  // read sections of all frames that are open
+	wait      wait // of the innermost frame
+	at        Kind // of the point it was asked about last
+	chosen    bool // resumed between lines: somebody decided that c runs
 	id        uint64
 	co        coroutine
 }
@@ -45,7 +44,8 @@ type Waiter interface{ Ready(*Ctx) bool }
 // waiting context does not wait, so it puts the wait aside and back.
 type wait struct {
 	on        Waiter
-	sleeping  bool // the CPU was given away meanwhile
+	want      Waiter // the lock that the next step takes
+	sleeping  bool   // the CPU was given away meanwhile
 	mayGiveUp bool
 	gaveUp    bool
 }

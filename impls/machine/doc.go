@@ -149,7 +149,7 @@
 // # Watching
 //
 // A [Watcher] is a chooser that is told which objects each step touches ([Access]), and
-// can ask who could run ([Sim.CanRun], [Sim.CanDeliver], [Sim.CanMove]) and whether a step
+// can ask who could run ([Sim.CanRun], [Sim.CanDeliver], [Sim.CanLeave]) and whether a step
 // has to wait ([Ctx.Waits]): what a search needs that leaves out schedules which differ only
 // in the order of steps that have nothing to do with each other.
 //

@@ -52,9 +52,9 @@ func (l *SpinLock) Lock(c *Ctx) {
 		l.owner = c
 		return
 	}
-	c.want = l
+	c.wait.want = l
 	c.point(KLock, l.f)
-	c.want = nil
+	c.wait.want = nil
 	if c.sim.watcher != nil {
 		c.touch(l.object, Acquires)
 	}
@@ -209,9 +209,9 @@ func (l *LocalLock) Lock(c *Ctx) Flags {
 		c.mustSleep("local lock " + l.f.Name())
 	}
 	c.sim.checkLocals(c, l.f)
-	c.want = l
+	c.wait.want = l
 	c.point(KLock, l.f)
-	c.want = nil
+	c.wait.want = nil
 	if c.sim.watcher != nil {
 		c.touch(l.number(), Acquires)
 	}

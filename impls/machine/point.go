@@ -333,18 +333,20 @@ func (s *Sim) outranked(c *Ctx) bool {
 }
 
 func (c *Ctx) mayMove(p Point, cpu int) bool {
-	if cpu < 0 || cpu >= c.m.CPUs || cpu == c.cpu.ID || c.pinned || c.idle || c.noMigrate > 0 {
+	if cpu < 0 || cpu >= c.m.CPUs || cpu == c.cpu.ID || !c.mayLeave(p) {
 		return false
 	}
-	if !c.preemptible(p) {
-		return false
-	}
-	if !c.inLine {
-		return true // it joins the tasks that wait for the CPU
-	}
-	t := c.m.cpus[cpu]
-	return t.cur == nil || t.takes(c.prio)
+	// Between lines it joins the tasks that wait for the CPU.
+	return !c.inLine || c.m.cpus[cpu].admits(c.prio)
 }
+
+// mayLeave says whether c may be moved off its CPU at p, as far as that CPU goes.
+func (c *Ctx) mayLeave(p Point) bool {
+	return !c.pinned && !c.idle && c.noMigrate == 0 && c.preemptible(p)
+}
+
+// admits says whether a task of priority prio may be moved to the CPU in the middle of a line.
+func (cpu *CPU) admits(prio int) bool { return cpu.cur == nil || cpu.takes(prio) }
 
 // takes says whether a task of priority prio may preempt the one that has the CPU.
 func (cpu *CPU) takes(prio int) bool {

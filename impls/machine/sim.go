@@ -138,7 +138,7 @@ func (c *Ctx) arm(name string, cpu *CPU, pos int, body func(*Ctx)) {
 	c.prio, c.noMigrate, c.failNext, c.window = 0, 0, false, false
 	c.plain, c.hold = false, false
 	c.f.readers, c.sections = 0, 0
-	c.wait, c.chosen, c.want, c.at = wait{}, false, nil, KEnd
+	c.wait, c.chosen, c.at = wait{}, false, KEnd
 }
 
 // AddTask adds a task that starts on a CPU. pos is the order of its first line;

@@ -91,8 +91,8 @@ func (c *Ctx) touchMem(a Addr, n uint64, k AccessKind) {
 // Waits says whether c's next step cannot be taken yet: it stands at a lock that somebody
 // holds, or waits.
 func (c *Ctx) Waits() bool {
-	if c.want != nil {
-		return !c.want.Ready(c)
+	if c.wait.want != nil {
+		return !c.wait.want.Ready(c)
 	}
 	return c.wait.on != nil && !c.wait.gaveUp && !c.wait.on.Ready(c)
 }
@@ -100,7 +100,7 @@ func (c *Ctx) Waits() bool {
 // Wants is the lock that c stands at, as the object that its next step acquires; ok is false when
 // it stands at none.
 func (c *Ctx) Wants() (a Access, ok bool) {
-	switch l := c.want.(type) {
+	switch l := c.wait.want.(type) {
 	case *SpinLock:
 		return Access{l.object, Acquires}, true
 	case *LocalLock:
@@ -120,10 +120,13 @@ func (s *Sim) CanRun(c *Ctx) bool {
 	return !cur.idle && cur.maySwitch(Point{Kind: cur.at}, c)
 }
 
-// CanMove says whether c, where it stands, may be moved to a CPU, and has anything to do there.
-func (s *Sim) CanMove(c *Ctx, cpu int) bool {
-	return !c.Over() && c.mayMove(Point{Kind: c.at}, cpu)
-}
+// CanLeave says whether c, where it stands, may be moved off its CPU, as far as that one goes, and
+// has anything to do elsewhere. What the other one has to say is Admits.
+func (s *Sim) CanLeave(c *Ctx) bool { return !c.Over() && c.mayLeave(Point{Kind: c.at}) }
+
+// Admits says whether a task may be moved to the CPU in the middle of a line. Between lines it
+// always may.
+func (cpu *CPU) Admits() bool { return cpu.admits(0) }
 
 // CanDeliver says whether h may be delivered now.
 func (s *Sim) CanDeliver(h *Handler) bool { return s.deliverable(h) }

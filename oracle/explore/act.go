@@ -13,8 +13,11 @@ func (d *Orders) act(c *machine.Ctx, p machine.Point) machine.Action {
 		return d.toward(c, p, q.task)
 	case q.moves():
 		to := q.move.CPU
-		d.record(event{proc: d.want, places: 1<<uint(c.CPUID()) | 1<<uint(to), moved: true})
+		d.record(q.migration(d.want))
 		return machine.Action{Kind: machine.Move, CPU: to}
+	case !c.InLine() && c.CPU().Current() != nil:
+		// It was moved to where a task is, which has to lose the CPU to it.
+		return machine.Action{Kind: machine.SwitchTo, Task: c.CPU().Current()}
 	case p.Kind == machine.KEnd:
 		d.going = true
 		stay := machine.Action{Kind: machine.SwitchTo, Task: c}

@@ -86,8 +86,13 @@ func (x *brute) list(c *machine.Ctx, p machine.Point, arrived bool) {
 	var next *machine.Ctx
 	if arrived && (p.Kind == machine.KEnd || p.Kind == machine.KWait) {
 		next = c.Next(p) // to go on is a switch to it
+		if c.Movable() && x.moved < x.moves && !c.Over() {
+			next = nil // but c is asked again behind a switch alone, and may be moved then
+		}
 	}
-	x.goesOn(c)
+	if cur := c.CPU().Current(); cur == nil || cur == c {
+		x.goesOn(c) // it was not moved to a CPU that another task has
+	}
 	stay := machine.Action{Kind: machine.SwitchTo, Task: c}
 	if c.Allowed(p, stay) {
 		x.acts = append(x.acts, stay)

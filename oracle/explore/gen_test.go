@@ -24,11 +24,12 @@ const (
 	opLockIRQ
 	opIRQ
 	opPreempt
+	opIf  // a block for when a word is not 0
 	opEnd // of the innermost block
 )
 
 var opNames = [...]string{"load", "store", "add", "cas", "local", "lock {", "lockirq {", "irq {",
-	"preempt {", "}"}
+	"preempt {", "if", "}"}
 
 // Programs use these locks: one that handlers take too, and one that may be held when that is
 // taken.
@@ -46,7 +47,8 @@ type step struct {
 // run carries out the steps. What was read last is what is written, and part of the state.
 func run(h *th, steps []step) {
 	var undo []func()
-	for _, s := range steps {
+	for i := 0; i < len(steps); i++ {
+		s := steps[i]
 		switch s.op {
 		case opLoad:
 			h.acc = h.load(s.word)
@@ -75,9 +77,29 @@ func run(h *th, steps []step) {
 		case opPreempt:
 			h.PreemptDisable()
 			undo = append(undo, h.PreemptEnable)
+		case opIf:
+			if h.load(s.word) == 0 {
+				i = endOf(steps, i)
+				break
+			}
+			undo = append(undo, func() {})
 		case opEnd:
 			undo[len(undo)-1]()
 			undo = undo[:len(undo)-1]
+		}
+	}
+}
+
+// endOf is the place of the end of the block that begins at place i.
+func endOf(steps []step, i int) int {
+	for depth := 0; ; i++ {
+		switch op := steps[i].op; {
+		case op == opEnd:
+			if depth--; depth == 0 {
+				return i
+			}
+		case op >= opLock:
+			depth++
 		}
 	}
 }
@@ -88,6 +110,7 @@ type recipe struct {
 	points int // that are left for the program
 	words  int
 	locals bool
+	ifs    bool
 }
 
 func (r *recipe) oneIn(n int) bool { return r.IntN(n) == 0 }
@@ -108,6 +131,10 @@ func (r *recipe) line(n int, handler bool) (out []step) {
 			block = opLockIRQ
 		case 4:
 			block = opLock
+		case 5:
+			if r.ifs {
+				block = opIf
+			}
 		}
 		if handler && (block == opLock || block == opPreempt) {
 			block = opEnd
@@ -117,7 +144,7 @@ func (r *recipe) line(n int, handler bool) (out []step) {
 			continue
 		}
 		r.points -= 2
-		out = append(out, step{op: block}, r.plain())
+		out = append(out, step{op: block, word: 1 + r.IntN(r.words)}, r.plain())
 		if block == opLock && r.oneIn(3) {
 			r.points -= 2
 			out = append(out, step{op: opLockIRQ}, r.plain(), step{op: opEnd})
@@ -159,7 +186,7 @@ func generate(seed uint64) (t *toy, moves int, m mix) {
 		m.tasks = 3
 	}
 	m.handlers = r.IntN(3)
-	r.points, r.words, r.locals = 11-m.tasks, 1+r.IntN(2), r.oneIn(2)
+	r.points, r.words, r.locals, r.ifs = 11-m.tasks, 1+r.IntN(2), r.oneIn(2), r.oneIn(2)
 	t = &toy{name: fmt.Sprint("seed ", seed), cpus: m.cpus}
 	if m.full {
 		t.preempt = machine.PreemptFull
@@ -206,7 +233,7 @@ func (r *recipe) add(text *strings.Builder, p *process, n int, handler bool, m *
 	for _, s := range steps {
 		m.locks = m.locks || s.op == opLock || s.op == opLockIRQ
 		fmt.Fprintf(text, " %s", opNames[s.op])
-		if s.op < opLocal {
+		if s.op < opLocal || s.op == opIf {
 			fmt.Fprintf(text, " x%d", s.word)
 		}
 	}

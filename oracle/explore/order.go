@@ -4,15 +4,26 @@ import "allocfuzz/impls/machine"
 
 // An event is a step as it happened in a run.
 type event struct {
-	proc   int
-	places uint64
-	from   int // accesses in the run's list
-	to     int
-	able   set  // who could run just before it
-	fixed  bool // nobody chose it
-	sync   bool
-	moved  bool // a migration, which both CPUs have to permit
-	waited bool // the end of a wait: it cannot come before what it waited for
+	proc    int
+	places  uint64
+	from    int // accesses in the run's list
+	to      int
+	able    set  // who could run just before it
+	fixed   bool // nobody chose it
+	sync    bool
+	moved   bool // a migration, which both CPUs have to permit
+	inLine  bool // and that in the middle of a line
+	target  int  // CPU of the migration
+	behind  bool // everything before it came first: its process had a migration to make
+	returns bool // nobody else can come before it: the return of a handler on an idle CPU
+	admits  bool // the CPU that the run's migration goes to took a task in the middle of a line
+	waited  bool // the end of a wait: it cannot come before what it waited for
+}
+
+// step is the event as a step of its own, with its accesses out of all.
+func (e *event) step(acc []machine.Access) *step {
+	return &step{proc: e.proc, places: e.places, sync: e.sync || e.behind, moved: e.moved,
+		acc: append([]machine.Access(nil), acc[e.from:e.to]...)}
 }
 
 // order is the happens-before relation of a run, by vector clocks: of each event and process,
@@ -123,12 +134,14 @@ func (o *order) add(events []event, j int, acc []machine.Access) {
 	for i := range acc {
 		o.access(events, j, &acc[i])
 	}
-	if e.sync {
+	if e.sync || e.behind {
 		for _, l := range o.last {
 			if l >= 0 {
 				o.preds = append(o.preds, edge{l, program})
 			}
 		}
+	}
+	if e.sync {
 		o.synced = j
 	} else if o.synced >= 0 {
 		o.preds = append(o.preds, edge{o.synced, program})
@@ -178,7 +191,7 @@ func (o *order) after(events []event, j, from int, kind edgeKind) {
 // behind it and depends on it.
 func (o *order) races(events []event, j int, f func(e int)) {
 	q := &events[j]
-	if q.sync || q.fixed {
+	if q.sync || q.fixed || q.behind {
 		return
 	}
 	try := func(e int) {
@@ -244,24 +257,32 @@ func (o *order) adjacent(events []event, i int) bool {
 }
 
 // lift finds the last event at place k, behind the last one of event j's own process, at which
-// that process could have run instead; -1 when there is none.
+// that process could have run instead; -1 when there is none. A migration has two places, which
+// are looked at one by one.
 func (o *order) lift(events []event, j, k int) int {
-	q := events[j].proc
+	q := &events[j]
 	for i := j - 1; i >= 0; i-- {
-		if events[i].places>>uint(k)&1 == 0 {
-			continue
-		}
-		if events[i].proc == q {
+		e := &events[i]
+		switch {
+		case e.places>>uint(k)&1 == 0:
+		case e.proc == q.proc:
 			return -1
-		}
-		if events[i].able.has(q) {
-			if events[i].fixed {
+		case q.permitted(e, k):
+			if e.fixed {
 				return -1
 			}
 			return i
 		}
 	}
 	return -1
+}
+
+// permitted says whether CPU k permitted q, which came later, when event e of that CPU came.
+func (q *event) permitted(e *event, k int) bool {
+	if q.moved && k == q.target {
+		return !e.returns && (!q.inLine || e.admits)
+	}
+	return e.able.has(q.proc)
 }
 
 // join makes the clocks of event j from those of its predecessors.

@@ -33,7 +33,8 @@ func (r Reduction) String() string { return reductionNames[r] }
 // Order Reduction, POPL 2014), with three rules for machines that take interrupts and preempt:
 // all steps on one CPU depend on each other, and a step is tried before the last one of its CPU
 // at which its process could have run; so is the taking of a lock before the last taking by
-// somebody else. A migration is a process of one step.
+// somebody else. A migration is a step of the task that is moved, on both CPUs. A task that sleeps
+// is not moved before it goes on.
 //
 // It does not know calls of other CPUs, read sections, real-time machines and store buffers,
 // and says so.
@@ -59,21 +60,21 @@ type Orders struct {
 	err        error
 	move       *Moved // of the runs in hand
 	longest    []int  // the most steps that each process made without one
+	gaveUp     bool   // the migration of the run does not take place
 	unrunnable int
 }
 
-// Moved is a migration: of the task of that number of context, to a CPU, before its step of that
-// number.
-type Moved struct{ Task, CPU, Before int }
-
 // A node is a state on the way of the current run, and what is still to be done there.
 type node struct {
-	wake  []*branch // to be taken from here; the first is being taken
-	sleep []*step   // taken already, by earlier runs: a run that begins so repeats one
-	able  set       // who could run
-	ready set       // and whose next step could be taken
-	fixed bool      // the machine's own rule takes it
-	late  bool      // nobody could run before that rule went on
+	wake    []*branch // to be taken from here; the first is being taken
+	sleep   []*step   // taken already, by earlier runs: a run that begins so repeats one
+	able    set       // who could run
+	ready   set       // and whose next step could be taken
+	fixed   bool      // the machine's own rule takes it
+	late    bool      // nobody could run before that rule went on
+	stays   bool      // the run's migration was given up
+	returns bool      // that of a handler on an idle CPU, which alone is possible
+	admits  bool      // the CPU that the run's migration goes to would take a task that has a line
 }
 
 // A Summary says what a search did.
@@ -108,6 +109,9 @@ func (d *Orders) Explore(b Body, each func(r *Run, complete bool) bool) (Summary
 		return sum, err
 	}
 	for _, m := range d.migrations() {
+		if d.Max > 0 && sum.Runs >= d.Max {
+			return sum, nil
+		}
 		d.move = &m
 		if more, err := d.search(b, &sum, each); !more || err != nil {
 			return sum, err
@@ -117,33 +121,21 @@ func (d *Orders) Explore(b Body, each func(r *Run, complete bool) bool) (Summary
 	return sum, nil
 }
 
-// migrations are all that one run may have, by the lengths of those without.
-func (d *Orders) migrations() []Moved {
-	var all []Moved
-	for task := range d.table.procs {
-		if p := &d.table.procs[task]; p.task == nil || !p.task.Movable() {
-			continue
-		}
-		for cpu := range d.table.m.CPUs {
-			for before := 2; before <= d.longest[task]; before++ {
-				all = append(all, Moved{task, cpu, before})
-			}
-		}
-	}
-	return all
-}
-
 // search makes the runs with one migration, or without; false when it was ended before the last.
 func (d *Orders) search(b Body, sum *Summary, each func(r *Run, complete bool) bool) (
 	more bool, err error) {
 	d.nodes = d.nodes[:0]
 	for {
+		known := len(d.nodes)
 		r := b.Run(d)
-		if d.err != nil {
+		switch {
+		case d.err != nil:
 			return false, d.err
-		}
-		if r.Err != nil {
+		case r.Err != nil:
 			return false, r.Err
+		case len(d.events) < known:
+			return false, fmt.Errorf("%w: it ended at step %d, and made %d", ErrNotDeterministic,
+				len(d.events), known)
 		}
 		sum.Runs++
 		sum.Points += r.Points
@@ -172,25 +164,10 @@ func (d *Orders) search(b Body, sum *Summary, each func(r *Run, complete bool) b
 	}
 }
 
-// measure notes how many steps each process made.
-func (d *Orders) measure() {
-	for i := range d.table.procs {
-		if i == len(d.longest) {
-			d.longest = append(d.longest, 0)
-		}
-		if d.move == nil {
-			d.longest[i] = max(d.longest[i], d.table.procs[i].steps)
-		}
-	}
-}
-
-// idle says whether the migration of the last run was not made, since its task had fewer steps.
-func (d *Orders) idle() bool { return d.move != nil && d.table.procs[d.move.Task].move != nil }
-
 // Bind starts a run.
 func (d *Orders) Bind(b *sched.Binding) {
 	d.events, d.acc, d.stuck = d.events[:0], d.acc[:0], d.stuck[:0]
-	d.want, d.going, d.loose, d.blocked = -1, false, false, false
+	d.want, d.going, d.loose, d.blocked, d.gaveUp = -1, false, false, false, false
 	d.asked = 0
 	if b.Machine.Preempt == machine.PreemptRT {
 		d.err = ErrRealTime
@@ -276,12 +253,15 @@ func (d *Orders) record(e event) {
 		d.err = fmt.Errorf("%w: step %d is of process %d, and was of %d", ErrNotDeterministic, n+1,
 			e.proc, d.nodes[n].wake[0].step.proc)
 	default:
-		e.able = d.nodes[n].able
+		at := &d.nodes[n]
+		e.able, e.admits, e.returns = at.able, at.admits, at.returns
 	}
-	if q := &d.table.procs[e.proc]; e.moved {
+	q := &d.table.procs[e.proc]
+	if e.behind = q.stays; e.moved {
 		q.move = nil
 	} else {
 		q.steps++
+		q.stays = false
 	}
 	d.events = append(d.events, e)
 }
@@ -296,6 +276,9 @@ func (d *Orders) choose() bool {
 			d.loose = n > 0
 			return false
 		}
+		if at.stays && !d.gaveUp {
+			d.giveUp()
+		}
 		if at.late {
 			if ready, _ := d.table.ready(); ready == 0 {
 				d.loose = true
@@ -306,6 +289,9 @@ func (d *Orders) choose() bool {
 		return true
 	}
 	ready, able := d.table.ready()
+	if ready == 0 && d.giveUp() {
+		ready, able = d.table.ready()
+	}
 	if ready == 0 {
 		if !d.loose {
 			d.stuck = d.table.stuck(d.stuck[:0], able)
@@ -313,7 +299,8 @@ func (d *Orders) choose() bool {
 		d.loose = true
 		return false
 	}
-	at := node{able: able, ready: ready, late: d.loose}
+	at := node{able: able, ready: ready, late: d.loose, stays: d.gaveUp,
+		returns: d.table.returns(), admits: d.table.to != nil && d.table.to.Admits()}
 	d.inherit(&at)
 	if !d.open(&at, ready) {
 		d.blocked = true
@@ -381,64 +368,7 @@ func (d *Orders) runnable(at *node) bool {
 // step is event n of the run as a step of its own.
 func (d *Orders) step(n int) *step {
 	e := &d.events[n]
-	return &step{proc: e.proc, places: e.places, sync: e.sync, moved: e.moved,
-		acc: append([]machine.Access(nil), d.acc[e.from:e.to]...)}
-}
-
-// reverse enters into the trees of the states on the way what each race of the run, which is
-// complete, asks for: that its second step come before its first.
-func (d *Orders) reverse() {
-	o := &d.order
-	o.reset(len(d.table.procs), len(d.events))
-	for j := range d.events {
-		e := &d.events[j]
-		o.add(d.events, j, d.acc[e.from:e.to])
-		o.races(d.events, j, func(f int) { d.plan(f, j, d.step(j)) })
-	}
-	for _, s := range d.stuck {
-		if f := o.holder(d.events, s); f >= 0 {
-			d.plan(f, len(d.events), s)
-		}
-	}
-}
-
-// plan enters into the tree before event f what comes behind it before event j and not because
-// of it, and then a step.
-func (d *Orders) plan(f, j int, then *step) {
-	at := &d.nodes[f]
-	if at.fixed {
-		return
-	}
-	d.v = d.v[:0]
-	d.cut = append(d.cut[:0], f)
-	for k := f + 1; k < j; k++ {
-		switch {
-		case d.behind(k):
-		case then.moved && d.events[k].places&then.places != 0:
-			d.cut = append(d.cut, k) // whether a task can be moved is for both CPUs to say
-		default:
-			d.v = append(d.v, d.step(k))
-		}
-	}
-	d.v = append(d.v, then)
-	for _, s := range at.sleep {
-		if _, ok := begins(s, d.v); ok {
-			return
-		}
-	}
-	rest := at.wake[1:] // what is being taken comes before event j
-	insert(&rest, d.v)
-	at.wake = append(at.wake[:1], rest...)
-}
-
-// behind says whether event k comes after one of those that are cut out.
-func (d *Orders) behind(k int) bool {
-	for _, c := range d.cut {
-		if d.order.before(d.order.whole, c, d.events[c].proc, k) {
-			return true
-		}
-	}
-	return false
+	return e.step(d.acc)
 }
 
 // back goes to the last state at which a step is left to take; false when there is none.

@@ -14,6 +14,7 @@ type process struct {
 	task    *machine.Ctx
 	handler *machine.Handler
 	steps   int    // made so far
+	stays   bool   // its migration is due and was given up
 	move    *Moved // the migration that it is to make, nil when there is none or it was made
 }
 
@@ -31,6 +32,7 @@ type table struct {
 	m     *machine.Machine
 	procs []process
 	cur   *machine.Ctx // who is asked, nil when nobody runs
+	to    *machine.CPU // to which a task is moved in this run, nil when none is
 }
 
 var errTooMany = errors.New("the program has more tasks and handlers than the search has room for")
@@ -41,8 +43,9 @@ func (t *table) bind(b *sched.Binding, move *Moved) error {
 	for i := range b.Tasks {
 		t.procs = append(t.procs, process{task: b.Tasks[i], handler: b.Handlers[i]})
 	}
+	t.to = nil
 	if move != nil {
-		t.procs[move.Task].move = move
+		t.procs[move.Task].move, t.to = move, b.Machine.CPU(move.CPU)
 	}
 	if len(t.procs) > processesMax {
 		return errTooMany
@@ -51,7 +54,14 @@ func (t *table) bind(b *sched.Binding, move *Moved) error {
 }
 
 // moves says whether the next step of p is its migration.
-func (p *process) moves() bool { return p.move != nil && p.steps == p.move.Before-1 }
+func (p *process) moves() bool { return p.move != nil && !p.stays && p.steps == p.move.Before-1 }
+
+// migration is the event of p's migration, where it stands.
+func (p *process) migration(n int) event {
+	to := p.move.CPU
+	return event{proc: n, places: 1<<uint(p.task.CPUID()) | 1<<uint(to), moved: true, target: to,
+		inLine: p.task.InLine()}
+}
 
 // of is the process that c runs for: its innermost handler, or itself.
 func (t *table) of(c *machine.Ctx) int {
@@ -65,15 +75,18 @@ func (t *table) of(c *machine.Ctx) int {
 	panic("allocfuzz: explore: " + c.Name() + " is in no binding")
 }
 
+// returns says whether a handler on an idle CPU is about to return.
+func (t *table) returns() bool { return t.cur != nil && t.cur.Returning() }
+
 // ready is the processes whose next step could be taken now, and able those that could run, be
 // it up to a lock that is held.
 func (t *table) ready() (ready, able set) {
-	if t.cur != nil && t.cur.Returning() {
+	if t.returns() {
 		p := one(t.of(t.cur))
 		return p, p // nothing can tell what comes before the return from what comes behind it
 	}
 	for i := range t.procs {
-		r, a := t.procs[i].ready(t.m.Sim(), t.cur)
+		r, a := t.procs[i].ready(t.m.Sim(), t.cur, t.to)
 		if r {
 			ready |= one(i)
 		}
@@ -84,7 +97,9 @@ func (t *table) ready() (ready, able set) {
 	return ready, able
 }
 
-func (p *process) ready(s *machine.Sim, cur *machine.Ctx) (ready, able bool) {
+// ready says whether the next step of p could be taken now, and whether p could run: a task that
+// is to be moved, as far as the CPU goes that it leaves.
+func (p *process) ready(s *machine.Sim, cur *machine.Ctx, to *machine.CPU) (ready, able bool) {
 	switch {
 	case p.handler != nil:
 		h := p.handler
@@ -95,9 +110,9 @@ func (p *process) ready(s *machine.Sim, cur *machine.Ctx) (ready, able bool) {
 		able = h.Due() && s.CanDeliver(h)
 		return able, able
 	case p.moves():
-		able = p.task.Standing() && p.task.Running() == nil &&
-			(p.task == cur || s.CanRun(p.task)) && s.CanMove(p.task, p.move.CPU)
-		return able, able
+		able = p.task.Standing() && p.task.Running() == nil && p.task.Kind() != machine.KWait &&
+			(p.task == cur || s.CanRun(p.task)) && s.CanLeave(p.task)
+		return able && (!p.task.InLine() || to.Admits()), able
 	}
 	c := p.task
 	if c.Over() || c.Running() != nil || !s.CanRun(c) {
@@ -114,8 +129,8 @@ func (t *table) stuck(out []*step, some set) []*step {
 		if p.handler != nil {
 			c = p.handler.Host()
 		}
-		if c == nil || p.moves() {
-			return
+		if c == nil || p.moves() || p.stays {
+			return // or its lock comes behind everything, since it gave a migration up
 		}
 		if a, ok := c.Wants(); ok {
 			out = append(out, &step{proc: i, places: 1 << uint(c.CPUID()),

@@ -318,8 +318,14 @@ func TestABA(t *testing.T) {
 }
 
 // TestGenerated: programs by chance.
-func TestGenerated(t *testing.T) {
-	programs := 300
+func TestGenerated(t *testing.T) { generated(t, 300, 3000, false) }
+
+// TestGeneratedMoves: the same with a migration.
+func TestGeneratedMoves(t *testing.T) { generated(t, 300, 1500, true) }
+
+// generated compares explorers with brute force on so many programs that it can do in so many
+// runs, all or those with migrations only.
+func generated(t *testing.T, programs, limit int, moving bool) {
 	if testing.Short() {
 		programs = 20
 	}
@@ -327,7 +333,10 @@ func TestGenerated(t *testing.T) {
 	runs, traces, large, again := 0, 0, 0, 0
 	for seed := uint64(1); len(all) < programs; seed++ {
 		y, moves, m := generate(seed)
-		want := tryAll(y, brute{moves: moves}, 3000)
+		if moving && moves == 0 {
+			continue
+		}
+		want := tryAll(y, brute{moves: moves}, limit)
 		if want.err != nil {
 			t.Errorf("%s: brute force: %v\n%s", y.name, want.err, y.text)
 		}
@@ -338,13 +347,11 @@ func TestGenerated(t *testing.T) {
 		}
 		all = append(all, m)
 		runs, traces = runs+want.runs, traces+len(want.traces)
-		if moves == 0 { // a search of all orders with migrations does not end yet
-			x := orders{reduction: explore.Optimal}
-			if !m.nest {
-				mustBeRight(t, y, x, optimal, want)
-			} else if len(validate(y, x, optimal, want)) > 0 {
-				again++
-			}
+		x := orders{reduction: explore.Optimal, moves: moves}
+		if !m.nest {
+			mustBeRight(t, y, x, optimal, want)
+		} else if len(validate(y, x, optimal, want)) > 0 {
+			again++
 		}
 		if moves == 0 && want.runs < 100 {
 			mustBeRight(t, y, bounded(1), everyTrace, want.within(1))
