@@ -20,10 +20,10 @@ type event struct {
 	waited  bool // the end of a wait: it cannot come before what it waited for
 }
 
-// step is the event as a step of its own, with its accesses out of all.
-func (e *event) step(acc []machine.Access) *step {
-	return &step{proc: e.proc, places: e.places, sync: e.sync || e.behind, moved: e.moved,
-		acc: append([]machine.Access(nil), acc[e.from:e.to]...)}
+// step is the event as a step, with its accesses out of all: it lasts as long as they do.
+func (e *event) step(acc []machine.Access) step {
+	return step{proc: e.proc, places: e.places, sync: e.sync || e.behind, moved: e.moved,
+		acc: acc[e.from:e.to]}
 }
 
 // order is the happens-before relation of a run, by vector clocks: of each event and process,

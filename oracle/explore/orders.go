@@ -50,6 +50,7 @@ type Orders struct {
 	cut    []int   // events that a plan leaves out, and what comes after them
 	stuck  []*step // where the run ended: locks that processes wait for in vain
 	order  order
+	steps  []step // of the events
 	v      []*step
 
 	asked      int  // questions since the last step
@@ -320,7 +321,7 @@ func (d *Orders) inherit(at *node) {
 	before := &d.nodes[n-1]
 	done := d.step(n - 1)
 	for _, s := range before.sleep {
-		if !s.dependent(done) {
+		if !s.dependent(&done) {
 			at.sleep = append(at.sleep, s)
 		}
 	}
@@ -365,11 +366,8 @@ func (d *Orders) runnable(at *node) bool {
 	return len(at.wake) > 0
 }
 
-// step is event n of the run as a step of its own.
-func (d *Orders) step(n int) *step {
-	e := &d.events[n]
-	return e.step(d.acc)
-}
+// step is event n of the run as a step, which lasts as long as the run.
+func (d *Orders) step(n int) step { return d.events[n].step(d.acc) }
 
 // back goes to the last state at which a step is left to take; false when there is none.
 func (d *Orders) back() bool {
@@ -377,7 +375,8 @@ func (d *Orders) back() bool {
 		at := &d.nodes[n]
 		if !at.fixed {
 			if d.Reduction != Naive && n < len(d.events) {
-				at.sleep = append(at.sleep, d.step(n))
+				taken := d.step(n)
+				at.sleep = append(at.sleep, taken.clone())
 			}
 			if at.wake = at.wake[1:]; d.runnable(at) {
 				d.nodes = d.nodes[:n+1]

@@ -7,10 +7,12 @@ import "allocfuzz/impls/machine"
 func (d *Orders) reverse() {
 	o := &d.order
 	o.reset(len(d.table.procs), len(d.events))
+	d.steps = d.steps[:0]
 	for j := range d.events {
 		e := &d.events[j]
 		o.add(d.events, j, d.acc[e.from:e.to])
-		o.races(d.events, j, func(f int) { d.plan(f, j, d.step(j)) })
+		d.steps = append(d.steps, d.step(j))
+		o.races(d.events, j, func(f int) { d.plan(f, j, &d.steps[j]) })
 	}
 	for _, s := range d.stuck {
 		if f := o.holder(d.events, s); f >= 0 {
@@ -33,7 +35,7 @@ func (d *Orders) plan(f, j int, then *step) {
 	}
 	for k := f + 1; k < j; k++ {
 		if !d.behind(k) {
-			d.v = append(d.v, d.step(k))
+			d.v = append(d.v, &d.steps[k])
 		}
 	}
 	d.v = append(d.v, then)

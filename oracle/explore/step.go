@@ -12,6 +12,13 @@ type step struct {
 	sync   bool // comes behind everything before it: a barrier, a wait that was given up
 }
 
+// clone is a copy that lasts longer than the run.
+func (s *step) clone() *step {
+	c := *s
+	c.acc = append([]machine.Access(nil), s.acc...)
+	return &c
+}
+
 // dependent says whether the order of two steps of different processes matters.
 func (a *step) dependent(b *step) bool {
 	if a.places&b.places != 0 || a.sync || b.sync {
@@ -86,7 +93,7 @@ next:
 			continue next
 		}
 		for _, s := range v {
-			b := &branch{step: s}
+			b := &branch{step: s.clone()}
 			*kids = append(*kids, b)
 			kids = &b.kids
 		}
