@@ -94,6 +94,10 @@ type follower struct {
 	// passed are those who could have come instead of a context in the middle of a line, which
 	// has not made a step: who switches on to one of them need not have switched to it.
 	passed []*machine.Ctx
+	// over are the tasks that were asked at their end, and last says that one was asked last:
+	// when another one, asked before, comes behind it, the question is the same again.
+	over []*machine.Ctx
+	last bool
 }
 
 // Bind starts a run.
@@ -101,6 +105,7 @@ func (f *follower) Bind(b *sched.Binding) {
 	deliveries := f.binding.Deliveries
 	f.binding = *b
 	f.binding.Deliveries = deliveries
+	f.over, f.last = f.over[:0], false
 	f.at, f.next, f.lost, f.passed, f.options = 0, 0, false, f.passed[:0], f.options[:0]
 }
 
@@ -108,10 +113,13 @@ func (f *follower) Bind(b *sched.Binding) {
 func (f *follower) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 	at := f.at
 	f.at++
+	if f.again(c, p) {
+		return machine.Action{}
+	}
 	if f.next < len(f.prefix) {
 		d := f.prefix[f.next]
 		if d.At > at {
-			f.passed = f.passed[:0]
+			f.goOn(c, p)
 			return machine.Action{}
 		}
 		f.next++
@@ -120,9 +128,9 @@ func (f *follower) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 			f.lost = true
 			return machine.Action{}
 		}
-		return f.follow(c, f.acts[d.Which])
+		return f.follow(c, p, f.acts[d.Which])
 	}
-	defer f.step()
+	defer f.goOn(c, p)
 	if !f.wide && p.Kind != machine.KWait && p.Kind != machine.KEnd {
 		return machine.Action{} // nothing is free here
 	}
@@ -140,8 +148,41 @@ func (f *follower) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 	return machine.Action{}
 }
 
-// step notes that the context that runs makes a step.
-func (f *follower) step() { f.passed = f.passed[:0] }
+// again says whether c has ended and is asked for no more than was asked just before.
+func (f *follower) again(c *machine.Ctx, p machine.Point) bool {
+	before := f.last
+	f.last = p.Kind == machine.KEnd && c.Running() == nil && c.Over()
+	if !f.last {
+		return false
+	}
+	if slices.Contains(f.over, c) {
+		return before
+	}
+	f.over = append(f.over, c)
+	return false
+}
+
+// goOn notes that the context that runs makes a step, or ends its line and leaves it to the order
+// of lines who comes next.
+func (f *follower) goOn(c *machine.Ctx, p machine.Point) {
+	f.passed = f.passed[:0]
+	if p.Kind != machine.KEnd {
+		return
+	}
+	if next := c.Next(p); next != nil && next != c && next.InLine() {
+		f.acts = f.binding.Departures(f.acts[:0], c, p)
+		f.pass()
+	}
+}
+
+// pass notes who can be switched to.
+func (f *follower) pass() {
+	for i := range f.acts {
+		if f.acts[i].Kind == machine.SwitchTo {
+			f.passed = append(f.passed, f.acts[i].Task)
+		}
+	}
+}
 
 // idle says whether a departure would change nothing: a move of what has ended, a switch to who
 // could have been switched to before, or to one that waits.
@@ -155,16 +196,17 @@ func (f *follower) idle(c *machine.Ctx, a *machine.Action) bool {
 	return false
 }
 
-// follow notes a switch.
-func (f *follower) follow(c *machine.Ctx, a machine.Action) machine.Action {
-	f.passed = f.passed[:0]
+// follow notes a switch, and that something happened.
+func (f *follower) follow(c *machine.Ctx, p machine.Point, a machine.Action) machine.Action {
+	f.passed, f.last = f.passed[:0], false
 	if a.Kind == machine.SwitchTo && a.Task != c && a.Task.InLine() {
 		f.passed = append(f.passed, c)
-		for i := range f.acts {
-			if f.acts[i].Kind == machine.SwitchTo {
-				f.passed = append(f.passed, f.acts[i].Task)
-			}
+		if c.Over() || !c.Movable() {
+			// Who would have come by itself. A task that can be moved is asked again when it
+			// was left by a switch, and may be moved then.
+			f.passed = append(f.passed, c.Next(p))
 		}
+		f.pass()
 	}
 	return a
 }

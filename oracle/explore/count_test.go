@@ -118,6 +118,21 @@ func TestCountsThree(t *testing.T) {
 	}
 }
 
+// TestBoundedCounts: the bounded search makes each schedule of three and four tasks once.
+func TestBoundedCounts(t *testing.T) {
+	for _, g := range []struct{ tasks, k, most int }{{3, 1, 4}, {3, 2, 6}, {3, 4, 3}, {4, 1, 5},
+		{4, 2, 3}} {
+		y := grid(g.tasks, g.k)
+		for c := range g.most + 1 {
+			want := grids(g.tasks, g.k).exactly(c)
+			if n := exactly(t, y, c); n != want {
+				t.Errorf("%s: %d runs with %d preemptions, want %d", y.name, n, c, want)
+			}
+		}
+		y.close()
+	}
+}
+
 // exactly is the number of runs that the bounded search makes with exactly c preemptions.
 func exactly(t *testing.T, y *toy, c int) int {
 	t.Helper()

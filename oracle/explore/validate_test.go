@@ -355,6 +355,7 @@ func generated(t *testing.T, programs, limit int, moving bool) {
 		}
 		if moves == 0 && want.runs < 100 {
 			mustBeRight(t, y, bounded(1), everyTrace, want.within(1))
+			mustBeRight(t, y, bounded(2), everyTrace, want.within(2))
 		}
 		y.close()
 	}
