@@ -27,6 +27,7 @@ type Options struct {
 	Shallow bool            // structure at checks and the end only, also of small programs
 	Discard bool            // judge the transcript and do not keep it
 	Twice   bool            // run twice: traces and outcomes must be the same
+	Repair  bool            // Judge: leave out what does not apply of a subject's own block too
 	NoEnd   bool            // the end is not looked at: nothing is freed, no page demanded back
 	First   *Finding        // for Explain: what showed, should it not repeat
 	Extra   *fault.Fault    // found by comparing runs; noted with the run's own faults

@@ -233,7 +233,8 @@ type Verdict struct {
 	Finding  *Finding
 	Expected string // title that the subject's own schedule block expects
 	Runs     int
-	Repaired int // departures that did not apply, of a block made for others
+	Repaired int // departures that did not apply, of a block made for others or with Options.Repair
+	Departed int // departures of the block, those included
 	Counts   Counts
 	Steps    uint64
 	Hash     uint64               // of the run that found something, else of the last
@@ -304,6 +305,9 @@ func (r *Runner) scheduled(p *Compiled, v *impls.Variant, opt Options, s *prog.S
 	if s.Subject != "" && (s.Subject == v.Name || s.Subject == v.Alias) {
 		mode = sched.Strict
 	}
+	if opt.Repair {
+		mode = sched.Repair
+	}
 	replay := sched.NewReplay(mode, anchors)
 	opt.Chooser = replay
 	res := r.Run(p, v, opt)
@@ -311,6 +315,7 @@ func (r *Runner) scheduled(p *Compiled, v *impls.Variant, opt Options, s *prog.S
 		res.Expect()
 	}
 	unused := replay.Unused()
+	out.Departed += len(anchors)
 	if mode == sched.Repair {
 		out.Repaired += len(unused)
 	}

@@ -93,7 +93,8 @@ type racy struct {
 // A file is what happened with one file.
 type file struct {
 	File     string   `json:"file"`
-	Changed  bool     `json:"changed"` // fmt: its text is not canonical
+	Changed  bool     `json:"changed"`           // fmt: its text is not canonical
+	Dropped  []string `json:"dropped,omitempty"` // replay --repair: lines that could not be used
 	Subjects []replay `json:"subjects"`
 }
 
@@ -105,7 +106,8 @@ type replay struct {
 	Known   bool   `json:"known"`    // the file says that it must occur
 	LeftOut string `json:"left_out"` // why
 	engine.Counts
-	Repaired int       `json:"repaired"` // departures that did not apply
+	Repaired int       `json:"repaired"`   // departures that did not apply
+	Departed int       `json:"departures"` // departures of the schedule, those included
 	Points   uint64    `json:"points"`
 	Trace    string    `json:"trace"`           // hash, in hexadecimal
 	Reports  []report  `json:"reports"`         // of the debug checks, in order

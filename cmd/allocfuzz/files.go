@@ -77,6 +77,28 @@ func (a *app) program(file string) (*prog.Program, error) {
 	return p, nil
 }
 
+// usable is program, or with repair what of a file can be used, with what cannot: each is told.
+func (a *app) usable(file string, repair bool) (*prog.Program, []string, error) {
+	if !repair {
+		p, err := a.program(file)
+		return p, nil, err
+	}
+	text, name, err := a.read(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, dropped, err := prog.ParseRepair(name, bytes.NewReader(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	var lines []string
+	for _, d := range dropped {
+		a.sayf("left out: %v", d.Err)
+		lines = append(lines, d.Text)
+	}
+	return p, lines, nil
+}
+
 // A stoppable reader reads until its context ends, even while it waits for a pipe or
 // a terminal: what it reads from is then left to wait. It reads nothing before it is
 // asked.

@@ -24,12 +24,13 @@ type batch struct {
 	history  string    // folder, "" for none
 	reports  bool
 	verbose  bool
+	repair   bool
 }
 
 // replayFile replays one file on every subject and tells what came of it. When ctx
 // ends before, that is an error and the subjects that are left are not told of.
 func (a *app) replayFile(ctx context.Context, name string, b *batch) error {
-	p, err := a.program(name)
+	p, dropped, err := a.usable(name, b.repair)
 	if err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func (a *app) replayFile(ctx context.Context, name string, b *batch) error {
 	if err != nil {
 		return err
 	}
-	f := file{File: filepath.ToSlash(p.File), Subjects: []replay{}}
+	f := file{File: filepath.ToSlash(p.File), Subjects: []replay{}, Dropped: dropped}
 	for i := range list {
 		r := &list[i]
 		b.tally.Add(r.Verdict.Subject.Name, r.Counts())
@@ -85,7 +86,7 @@ const (
 func replayOf(r *engine.Replay, c *oracle.Compiled) replay {
 	v := r.Verdict
 	out := replay{Subject: v.Subject.Name, Outcome: silent, Counts: r.Counts(),
-		Repaired: v.Repaired, Reports: []report{}, Skips: []skip{}, Points: v.Steps,
+		Repaired: v.Repaired, Departed: v.Departed, Reports: []report{}, Skips: []skip{}, Points: v.Steps,
 		LeftOut: v.Left, Trace: fmt.Sprintf("%016x", v.Hash)}
 	for _, d := range v.Reports {
 		out.Reports = append(out.Reports, report{c.Named(d.Where.Line),
@@ -199,7 +200,15 @@ func replayRow(r *engine.Replay) table.Row {
 	}
 	c := r.Counts()
 	return table.Row{v.Subject.Name, outcome, c.Operations, share(&c), c.Skipped,
-		v.Repaired, len(v.Reports)}
+		repaired(v), len(v.Reports)}
+}
+
+// repaired says how many departures did not apply, of how many.
+func repaired(v *oracle.Verdict) string {
+	if v.Departed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", v.Repaired, v.Departed)
 }
 
 // skipsMax bounds the skipped misuse that is told of a subject.

@@ -20,6 +20,7 @@ type replayFlags struct {
 	history string
 	reports bool
 	verbose bool
+	repair  bool
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -65,6 +66,8 @@ func (a *app) replayCommand() *cobra.Command {
 		"program are replaced")
 	c.Flags().BoolVar(&f.reports, "reports", false,
 		"print every report of the debug checks, as the kernel does")
+	c.Flags().BoolVar(&f.repair, "repair", false, "of programs that were edited, leave out lines "+
+		"that cannot be used and departures that do not apply, and say how many")
 	must(c.RegisterFlagCompletionFunc("checks", completeList(checkWords)))
 	return c
 }
@@ -136,7 +139,7 @@ func (a *app) replay(files []string, f replayFlags) error {
 			return fileError(f.history, err)
 		}
 	}
-	r := engine.NewReplayer(oracle.Options{Checks: checks})
+	r := engine.NewReplayer(oracle.Options{Checks: checks, Repair: f.repair})
 	defer r.Close()
 	if f.checks != "" {
 		r.Flags = " --checks=" + f.checks
@@ -146,7 +149,8 @@ func (a *app) replay(files []string, f replayFlags) error {
 	defer done()
 	a.in = untilDone(ctx, a.in)
 	b := &batch{replayer: r, subjects: subjects, tally: engine.NewTally(subjects),
-		boot: boot, history: f.history, reports: f.reports, verbose: f.verbose}
+		boot: boot, history: f.history, reports: f.reports, verbose: f.verbose,
+		repair: f.repair}
 	for _, name := range files {
 		if ctx.Err() != nil {
 			break
