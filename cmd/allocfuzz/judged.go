@@ -86,7 +86,8 @@ const (
 func replayOf(r *engine.Replay, c *oracle.Compiled) replay {
 	v := r.Verdict
 	out := replay{Subject: v.Subject.Name, Outcome: silent, Counts: r.Counts(),
-		Repaired: v.Repaired, Departed: v.Departed, Reports: []report{}, Skips: []skip{}, Points: v.Steps,
+		Repaired: v.Repaired, Departed: v.Departed, Reports: []report{}, Skips: []skip{},
+		Points:  v.Steps,
 		LeftOut: v.Left, Trace: fmt.Sprintf("%016x", v.Hash)}
 	for _, d := range v.Reports {
 		out.Reports = append(out.Reports, report{c.Named(d.Where.Line),
