@@ -167,7 +167,7 @@ func (s *Search) Has(title string) bool {
 // explore has a binary search, with arguments of its explore command. Its counters go to the
 // folder cover.
 func (l *Lab) explore(ctx context.Context, bin, cover string, args ...string) (*Search, error) {
-	cmd := exec.CommandContext(ctx, bin, append([]string{"explore", "--json", "--parallel", "1"},
+	cmd := exec.CommandContext(ctx, bin, append([]string{"explore", "--json"},
 		args...)...)
 	cmd.Dir = l.Root
 	cmd.Env = append(os.Environ(), "GOCOVERDIR="+cover)
