@@ -168,17 +168,16 @@ func (f *exploreFlags) parts() error {
 
 // orders refuses what the search of orders cannot be combined with.
 func (f *exploreFlags) orders() error {
-	switch f.opt.Strategy {
-	case search.DPOR, search.Sleep, search.Naive:
-	default:
+	changed := f.cmd.Flags().Changed
+	if !f.opt.Strategy.Orders() {
 		if f.opt.Moves > 0 {
 			return fmt.Errorf("--moves is for dpor, sleep and naive: with %s a migration is "+
 				"one of --preemptions", f.strategy)
 		}
-		return nil
+		return f.chance()
 	}
 	for _, name := range []string{"preemptions", "interrupts", "failures", "deliveries"} {
-		if f.cmd.Flags().Changed(name) {
+		if changed(name) {
 			return fmt.Errorf("--%s cannot be combined with --strategy %s: of the runs that "+
 				"differ only in the order of independent steps it makes one, which may be beyond "+
 				"the bound where another is within; leave the bound out, or search with "+
@@ -189,15 +188,34 @@ func (f *exploreFlags) orders() error {
 	return nil
 }
 
+// chance refuses bounds that a strategy by chance does not keep.
+func (f *exploreFlags) chance() error {
+	changed := f.cmd.Flags().Changed
+	switch {
+	case f.opt.Strategy != search.Random && f.opt.Strategy != search.PCT:
+	case changed("preemptions"):
+		return fmt.Errorf("--preemptions is no bound of --strategy %s, which switches by chance; "+
+			"leave it out, or search with --strategy bound or guided", f.strategy)
+	case f.opt.Strategy == search.PCT && changed("failures"):
+		return errors.New("--failures is no bound of --strategy pct, which makes no page request " +
+			"fail; leave it out, or search with another strategy")
+	}
+	return nil
+}
+
 // An exploring is one use of the command.
 type exploring struct {
 	*app
-	f    *exploreFlags
-	prog *prog.Program
-	c    *oracle.Compiled
-	file *search.File // of the checkpoint, nil without one
-	last time.Time    // of the last word about progress
-	from time.Time    // of the subject in hand
+	f        *exploreFlags
+	prog     *prog.Program
+	c        *oracle.Compiled
+	file     *search.File // of the checkpoint, nil without one
+	refusals []error      // of subjects that the strategy does not know
+	last     time.Time    // of the last word about progress
+	from     time.Time    // of the subject in hand
+	// Of the first word about this number of departures: when, and the parts that were done.
+	layer, layerPart int
+	layerFrom        time.Time
 }
 
 // explore searches the schedules of a file.
@@ -225,6 +243,9 @@ func (a *app) explore(name string, f *exploreFlags) error {
 		if err := x.subject(ctx, v); err != nil {
 			a.fail(err)
 		}
+	}
+	if n := len(x.refusals); n > 0 && n == len(subjects) {
+		a.fail(x.refusals[0])
 	}
 	if ctx.Err() != nil {
 		a.interrupted()
@@ -273,7 +294,7 @@ func (x *exploring) load(name string) error {
 func (x *exploring) subject(ctx context.Context, v *impls.Variant) error {
 	opt := x.f.opt
 	opt.Progress = x.progress
-	x.from, x.last = time.Now(), time.Now()
+	x.from, x.last, x.layer = time.Now(), time.Now(), -1
 	var lost error
 	if x.file != nil {
 		state, err := x.file.State(v, x.c, &opt)
@@ -289,17 +310,33 @@ func (x *exploring) subject(ctx context.Context, v *impls.Variant) error {
 	}
 	res, err := search.Run(limited, x.c, v, opt)
 	cancel()
+	if refused(err) {
+		res.Left = err.Error()
+		x.refusals = append(x.refusals, err)
+		err = nil
+	}
 	e := explorationOf(res, time.Since(x.from))
 	if err == nil && res.Finding != nil {
 		err = x.keep(v, res, &e)
 	}
-	if res.Left == "" && !res.Complete && res.Finding == nil {
+	if res.Left == "" && !res.Done && res.Finding == nil {
 		x.doc.Complete = false
 	}
 	x.doc.Explorations = append(x.doc.Explorations, e)
 	c := engine.CountsOf(min(res.Schedules, 1), &res.Counts)
 	x.doc.Subjects = append(x.doc.Subjects, describe(v, &c))
 	return errors.Join(err, lost)
+}
+
+// refused says whether a strategy refused what it does not know.
+func refused(err error) bool {
+	for _, r := range []error{explore.ErrCalls, explore.ErrSections, explore.ErrRealTime,
+		explore.ErrBuffers} {
+		if errors.Is(err, r) {
+			return true
+		}
+	}
+	return false
 }
 
 // keep makes a finding's schedule small, and writes down and prints it.
@@ -337,6 +374,10 @@ func (x *exploring) keep(v *impls.Variant, res *search.Result, e *exploration) e
 			return err
 		}
 		x.lanes(rows)
+		if e.File == "" {
+			fmt.Fprintf(x.out, "\nTo see it again, save what stands under PROGRAM as new.prog (or use "+
+				"--out), and\n  allocfuzz replay --subject %s new.prog\n", v.Name)
+		}
 	}
 	return nil
 }
@@ -370,9 +411,13 @@ func (x *exploring) progress(p search.Progress) {
 		what += fmt.Sprintf(", %d departures", p.Departures)
 	}
 	if p.Parts > 0 {
-		left := time.Duration(float64(took) * float64(p.Parts-p.Part) / float64(max(1, p.Part)))
-		what += fmt.Sprintf(", part %d of %d, about %v left for this number", p.Part, p.Parts,
-			left.Round(time.Second))
+		what += fmt.Sprintf(", %d of %d parts", p.Part, p.Parts)
+		if x.layer != p.Departures {
+			x.layer, x.layerFrom, x.layerPart = p.Departures, now, p.Part
+		} else if done := p.Part - x.layerPart; done > 0 {
+			left := now.Sub(x.layerFrom) * time.Duration(p.Parts-p.Part) / time.Duration(done)
+			what += fmt.Sprintf(", about %v left for this number", left.Round(time.Second))
+		}
 	}
 	x.sayf("%s", what)
 }

@@ -25,7 +25,8 @@ type exploration struct {
 	Points     uint64   `json:"points"`
 	States     int      `json:"states"`    // different final ones
 	Capped     bool     `json:"capped"`    // there may be more of them
-	Complete   bool     `json:"complete"`  // no further schedule within what was asked for
+	Done       bool     `json:"done"`      // every schedule that was asked for was made
+	Complete   bool     `json:"complete"`  // and there is no further one within the bounds
 	Exhausted  bool     `json:"exhausted"` // nor beyond it
 	Levels     []level  `json:"levels"`
 	Found      int      `json:"found"` // schedules that showed something
@@ -41,7 +42,7 @@ type exploration struct {
 }
 
 type bound struct {
-	Preemptions int `json:"preemptions"`
+	Preemptions int `json:"preemptions"` // -1 for any number
 	Interrupts  int `json:"interrupts"`
 	Failures    int `json:"failures"`
 }
@@ -64,19 +65,21 @@ type lane struct {
 	Did   string `json:"did"`
 	Cut   string `json:"cut"` // the point at which it was left
 	Ended string `json:"ended"`
+	Fault string `json:"fault"` // what was seen here first
 }
 
 // explorationOf is the JSON form of a search.
 func explorationOf(r *search.Result, took time.Duration) exploration {
 	e := exploration{Subject: r.Subject.Name, LeftOut: r.Left, Strategy: string(r.Strategy),
 		Schedules: r.Schedules, Redundant: r.Redundant, Points: r.Points, States: r.States,
-		Capped: r.Capped, Complete: r.Complete, Exhausted: r.Exhausted, Found: r.Found,
+		Capped: r.Capped, Done: r.Done, Complete: r.Complete, Exhausted: r.Exhausted, Found: r.Found,
 		First: r.First, Levels: []level{}, Schedule: []string{}, Rows: []lane{},
 		Seconds: took.Seconds()}
-	switch r.Strategy {
-	case search.DPOR, search.Sleep, search.Naive:
-	default:
+	if !r.Strategy.Orders() {
 		e.Bound = &bound{r.Bounds.Preemptions, r.Bounds.Interrupts, r.Bounds.Failures}
+		if r.Strategy == search.Random || r.Strategy == search.PCT {
+			e.Bound.Preemptions = -1
+		}
 	}
 	for _, l := range r.Levels {
 		e.Levels = append(e.Levels, level{l.Name, l.Departures, l.Schedules, l.Found, l.Complete})
@@ -90,7 +93,7 @@ func explorationOf(r *search.Result, took time.Duration) exploration {
 func rowsOf(rows []search.Row) []lane {
 	out := make([]lane, 0, len(rows))
 	for _, r := range rows {
-		out = append(out, lane{r.Step, r.CPU, r.Depth, r.Who, r.Line, r.Did, r.Cut, r.Ended})
+		out = append(out, lane{r.Step, r.CPU, r.Depth, r.Who, r.Line, r.Did, r.Cut, r.Ended, r.Fault})
 	}
 	return out
 }
@@ -120,11 +123,24 @@ func (x *exploring) lanes(rows []search.Row) {
 	t.Render()
 }
 
-// wrapLines wraps each line of a cell by itself.
+// wrapLines wraps each line of a cell by itself, between words, and keeps its indent.
 func wrapLines(cell string, width int) string {
-	lines := strings.Split(cell, "\n")
-	for i, l := range lines {
-		lines[i] = text.WrapText(l, width)
+	var lines []string
+	for _, l := range strings.Split(cell, "\n") {
+		body := strings.TrimLeft(l, "│ ")
+		indent := strings.TrimSuffix(l, body)
+		line := indent
+		for i, word := range strings.Fields(body) {
+			if i > 0 && text.StringWidth(line)+1+text.StringWidth(word) > width {
+				lines, line = append(lines, line), indent+"  "+word
+				continue
+			}
+			if i > 0 {
+				line += " "
+			}
+			line += word
+		}
+		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -143,6 +159,9 @@ func laneText(r *search.Row) string {
 	case r.Ended != "":
 		fmt.Fprintf(b, "\n%s  → %s", indent, r.Ended)
 	}
+	if r.Fault != "" {
+		fmt.Fprintf(b, "\n%s  <-- %s", indent, r.Fault)
+	}
 	return b.String()
 }
 
@@ -159,7 +178,11 @@ func (x *exploring) table() {
 	t.Render()
 	fmt.Fprintf(x.out, "\nstrategy %s", x.f.strategy)
 	if len(x.doc.Explorations) > 0 && x.doc.Explorations[0].Bound != nil {
-		fmt.Fprintf(x.out, ", %s", x.f.opt.Bounds)
+		bounds := x.f.opt.Bounds.String()
+		if x.doc.Explorations[0].Bound.Preemptions < 0 {
+			_, bounds, _ = strings.Cut(bounds, ", ")
+		}
+		fmt.Fprintf(x.out, ", %s", bounds)
 	}
 	if x.f.opt.Shards > 1 {
 		fmt.Fprintf(x.out, ", shard %s", x.f.shard)
@@ -175,12 +198,16 @@ func exploredRow(e *exploration) table.Row {
 	if e.Capped {
 		states = "≥" + states
 	}
-	complete := "no"
+	complete := "cut off"
 	switch {
+	case e.Found > 0 && !e.Done:
+		complete = "found"
 	case e.Exhausted:
 		complete = "exhausted"
 	case e.Complete:
 		complete = "yes"
+	case e.Done:
+		complete = "by chance"
 	}
 	first := ""
 	if e.First > 0 {

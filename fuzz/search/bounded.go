@@ -22,8 +22,10 @@ func (s *search) bounded(bounds explore.Bounds) error {
 		if err != nil || !complete {
 			return err
 		}
-		if n == 0 {
-			s.res.Complete, s.res.Exhausted = true, s.opt.Shards == 1
+		made := s.res.Levels[len(s.res.Levels)-1].Schedules
+		if n == 0 || s.opt.Shards == 1 && made == 0 { // nor are there any of more departures
+			s.res.Complete = true
+			s.res.Exhausted = s.opt.Shards == 1 && !s.refused
 			return nil
 		}
 		if s.done() {
@@ -39,6 +41,7 @@ type layer struct {
 	*search
 	bounds  explore.Bounds
 	total   int
+	refused atomic.Bool // schedules beyond the bounds were left out
 	units   []explore.Unit
 	parts   int      // of all shards
 	tallies []*tally // of each unit, nil while it was not ended
@@ -59,13 +62,20 @@ func (s *search) layer(bounds explore.Bounds, total int) (parts int, complete bo
 		return 0, false, err
 	}
 	l.stop.Store(int64(len(l.units)))
-	l.takeUp()
+	if err := l.takeUp(); err != nil {
+		return 0, false, err
+	}
 	var wait sync.WaitGroup
-	for range min(s.opt.Parallel, max(1, len(l.units))) {
+	workers := min(s.opt.Parallel, max(1, len(l.units)))
+	if l.left >= 0 {
+		workers = 1 // or which ones are made would depend on who is quicker
+	}
+	for range workers {
 		wait.Go(l.work)
 	}
 	wait.Wait()
 	complete = l.gather()
+	s.refused = s.refused || l.refused.Load()
 	return l.parts, complete, l.failed
 }
 
@@ -77,6 +87,7 @@ func (l *layer) plan() error {
 	return guarded(func() error {
 		units, err := all.Units(b, l.total, unitDepth)
 		l.parts = len(units)
+		l.search.refused = l.search.refused || all.Refused()
 		for i := range units {
 			if i%l.opt.Shards == l.opt.Shard {
 				l.units = append(l.units, units[i])
@@ -101,6 +112,9 @@ func (l *layer) work() {
 			continue
 		}
 		t, err := l.unit(b, all, int(i))
+		if all.Refused() {
+			l.refused.Store(true)
+		}
 		if err != nil {
 			l.fail(err)
 			return
@@ -109,7 +123,9 @@ func (l *layer) work() {
 			l.mu.Lock()
 			l.tallies[i] = t
 			l.ended.Add(1)
-			l.save()
+			if l.ended.Load()%saveEvery == 0 {
+				l.save()
+			}
 			l.mu.Unlock()
 		}
 	}
@@ -125,7 +141,9 @@ func (l *layer) fail(err error) {
 
 // over says whether the layer is to end early.
 func (l *layer) over() bool {
-	return stopped(l.ctx) || l.left >= 0 && l.made.Load() >= int64(l.left)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed != nil || stopped(l.ctx) || l.left >= 0 && l.made.Load() >= int64(l.left)
 }
 
 // unit searches one unit; nil when it was cut short without a finding.
@@ -143,7 +161,7 @@ func (l *layer) unit(b *body, all *explore.Bounded, i int) (*tally, error) {
 			l.made.Add(1)
 			l.points.Add(r.Points)
 			t.add(r, b)
-			l.tell(i)
+			l.tell()
 			return !r.Bad || l.opt.All
 		})
 		return err
@@ -154,17 +172,15 @@ func (l *layer) unit(b *body, all *explore.Bounded, i int) (*tally, error) {
 		}
 		return t, err
 	}
-	if cut {
-		if l.left < 0 || int64(i) > l.stop.Load() {
-			return nil, err
-		}
-		t.cut = true
+	if cut && int64(i) > l.stop.Load() {
+		return nil, err
 	}
+	t.cut = cut
 	return t, err
 }
 
 // tell tells of progress.
-func (l *layer) tell(unit int) {
+func (l *layer) tell() {
 	n := l.made.Load()
 	if l.opt.Progress == nil || n%progressEvery != 0 {
 		return
@@ -173,11 +189,12 @@ func (l *layer) tell(unit int) {
 	defer l.mu.Unlock()
 	l.opt.Progress(Progress{Subject: l.v, Departures: l.total,
 		Schedules: l.res.Schedules + int(n), Points: l.res.Points + l.points.Load(),
-		Part: unit + 1, Parts: len(l.units)})
+		Part: int(l.ended.Load()), Parts: len(l.units)})
 }
 
 // gather joins the units that count: all of them, or those up to the first with a finding.
 func (l *layer) gather() (complete bool) {
+	l.save()
 	sum := &tally{states: states{}}
 	complete = l.failed == nil
 	for i, t := range l.tallies {

@@ -34,7 +34,7 @@ func (s *search) chance(k Strategy, depth, n int) error {
 	}
 	whole := c.failed == nil && !stopped(s.ctx) && (sum.finding == nil || s.opt.All)
 	s.level(string(k), -1, sum, whole)
-	s.res.Complete = whole
+	s.res.Done = whole
 	return c.failed
 }
 
@@ -81,7 +81,7 @@ func (l *layer) draw(k Strategy, depth, steps, n int) {
 				l.made.Add(1)
 				l.points.Add(r.Points)
 				t.add(&r, b)
-				l.tell(int(i))
+				l.tell()
 				if r.Bad && !l.opt.All {
 					break
 				}
@@ -135,6 +135,6 @@ func (s *search) guided(n int) error {
 	})
 	whole := err == nil && !stopped(s.ctx) && (t.finding == nil || s.opt.All)
 	s.level(string(Guided), -1, t, whole)
-	s.res.Complete = whole
+	s.res.Done = whole
 	return err
 }

@@ -22,6 +22,7 @@ type State struct {
 	Departures int      `json:"departures"` // of the schedules in hand
 	Before     Sums     `json:"before"`     // of all schedules of fewer
 	Levels     []Level  `json:"levels"`
+	Parts      int      `json:"parts"` // of them
 	Ended      []int    `json:"ended"` // numbers of the parts that are done, in order
 	Sums       Sums     `json:"sums"`  // of those
 	States     []uint64 `json:"states"`
@@ -35,10 +36,10 @@ type Sums struct {
 
 // save hands out the state. Holds l.mu.
 func (l *layer) save() {
-	if l.opt.Checkpoint == nil || l.ended.Load()%saveEvery != 0 {
+	if l.opt.Checkpoint == nil {
 		return
 	}
-	st := &State{Departures: l.total, Before: Sums{l.res.Schedules, l.res.Points},
+	st := &State{Departures: l.total, Parts: len(l.units), Before: Sums{l.res.Schedules, l.res.Points},
 		Levels: slices.Clone(l.res.Levels)}
 	all := states{}
 	//tidy:maporder a set joins a set
@@ -80,11 +81,15 @@ func (s *search) resume(st *State) int {
 	return st.Departures
 }
 
-// takeUp marks the parts that an earlier search ended.
-func (l *layer) takeUp() {
+// takeUp marks the parts that an earlier search ended. Other parts are of another subject.
+func (l *layer) takeUp() error {
 	st := l.opt.Resume
 	if st == nil || st.Departures != l.total {
-		return
+		return nil
+	}
+	if st.Parts != len(l.units) {
+		return &Mismatch{"the state", "version of " + l.v.Name, fmt.Sprint(st.Parts, " parts"),
+			fmt.Sprint(len(l.units), " parts")}
 	}
 	for n, i := range st.Ended {
 		if i < len(l.tallies) {
@@ -95,6 +100,7 @@ func (l *layer) takeUp() {
 			l.ended.Add(1)
 		}
 	}
+	return nil
 }
 
 // version is that of a checkpoint's form.

@@ -21,6 +21,8 @@ type Row struct {
 	Did   string // its points
 	Cut   string // the point at which it was left, "" when its line ended
 	Ended string // the outcome when it did
+	Fault string // title of what was seen wrong here first, "" for nothing
+	line  int
 }
 
 // Draw runs a program under a schedule and tells what each CPU did, row by row.
@@ -38,9 +40,29 @@ func Draw(p *oracle.Compiled, v *impls.Variant, opt oracle.Options, anchors []sc
 		}
 		d.flush()
 		rows = d.rows
+		blame(rows, b.res)
 		return r.Err
 	})
 	return rows, err
+}
+
+// blame marks the row in which the first fault was seen.
+func blame(rows []Row, res *oracle.Result) {
+	if len(res.Faults) == 0 || len(rows) == 0 {
+		return
+	}
+	f := &res.Faults[0]
+	at := 0
+	for i := range rows {
+		if rows[i].Step <= f.Where.Step {
+			at = i
+		}
+	}
+	// A row begins with a step that was asked about before it: what that did is the row's.
+	if at+1 < len(rows) && rows[at].line != f.Where.Line && rows[at+1].line == f.Where.Line {
+		at++
+	}
+	rows[at].Fault = string(f.Title)
 }
 
 type drawing struct {
@@ -59,8 +81,9 @@ type drawing struct {
 
 // point adds a point of the trace.
 func (d *drawing) point(t *machine.TraceEntry) {
-	who := fmt.Sprint(t.Where.Task, t.Line.Pos, t.Line.Iter, t.Line.Delivery, t.Depth)
-	key := fmt.Sprint(who, " on ", t.Where.CPU)
+	who := fmt.Sprintf("%s %d %v %d %d", t.Where.Task, t.Line.Pos, t.Line.Iter, t.Line.Delivery,
+		t.Depth)
+	key := fmt.Sprintf("%s on %d", who, t.Where.CPU)
 	name := t.Kind.String()
 	if n := t.Field.Name(); n != "-" {
 		name += " " + n
@@ -69,7 +92,7 @@ func (d *drawing) point(t *machine.TraceEntry) {
 		d.flush()
 		d.key, d.who, d.line = key, who, t.Where.Line
 		d.row = Row{Step: t.Where.Step, CPU: t.Where.CPU, Depth: t.Depth, Who: t.Where.Task,
-			Line: d.text(t.Where.Line)}
+			Line: d.text(t.Where.Line), line: t.Where.Line}
 		if at, ok := d.left[who]; ok {
 			d.points = append(d.points, at)
 			delete(d.left, who)

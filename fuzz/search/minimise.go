@@ -34,12 +34,18 @@ func Minimise(p *oracle.Compiled, v *impls.Variant, opt oracle.Options, anchors 
 			return errLost
 		}
 		m.thin()
-		m.fewest()
+		if err := m.fewest(); err != nil {
+			return err
+		}
+		for last := -1; last != m.size(); { // an earlier place may make another departure needless
+			last = m.size()
+			m.thin()
+			m.earlier()
+		}
 		m.thin()
-		m.earlier()
 		return nil
 	})
-	m.out.After = len(flat(m.out.Anchors))
+	m.out.After = m.size()
 	return &m.out, err
 }
 
@@ -102,8 +108,11 @@ func (m *minimiser) thin() {
 // fewestMax bounds the schedules that are tried for one of fewer departures.
 const fewestMax = 4000
 
+// size is the number of departures at hand.
+func (m *minimiser) size() int { return len(flat(m.out.Anchors)) }
+
 // fewest looks for a schedule of fewer departures that shows the same.
-func (m *minimiser) fewest() {
+func (m *minimiser) fewest() error {
 	bounds := m.bounds()
 	all := &explore.Bounded{Bounds: bounds}
 	left := fewestMax
@@ -113,16 +122,18 @@ func (m *minimiser) fewest() {
 			func(r *explore.Run, _ []explore.Departure) bool {
 				m.out.Tries++
 				left--
-				if f := m.b.res.Finding(); f != nil && f.Identity() == m.identity {
-					m.out.Anchors, m.out.Finding = m.b.runner.Recorded(), f
+				f, anchors := m.b.res.Finding(), m.b.runner.Recorded()
+				if f != nil && f.Identity() == m.identity && len(flat(anchors)) < m.size() {
+					m.out.Anchors, m.out.Finding = anchors, f
 					m.out.Hash, shown = r.Hash, true
 				}
 				return !shown && left > 0
 			})
 		if err != nil || shown {
-			return
+			return err
 		}
 	}
+	return nil
 }
 
 // bounds are those of the departures at hand.

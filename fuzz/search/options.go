@@ -29,22 +29,36 @@ const (
 type kind struct {
 	strategy Strategy
 	about    string
-	bounded  bool // by preemptions, interrupts and failures
+	proves   bool // that there is no further schedule, when it ends
+	orders   bool // searches orders of steps and knows no bounds
 	parts    bool // can be shared between cores and shards
 }
 
 // kinds is the one table of strategies.
 var kinds = []kind{
 	{Bound, "every schedule of 0, 1, 2, … departures from line order, within the bounds", true,
-		true},
-	{DPOR, "every order of dependent steps, once each: Optimal-DPOR", false, false},
-	{Sleep, "the same by sleep sets alone, which begins many runs in vain", false, false},
-	{Naive, "every order of all steps, for comparison", false, false},
-	{Random, "random walks", true, true},
-	{PCT, "contexts with priorities that change at a few steps by chance", true, true},
+		false, true},
+	{DPOR, "every order of dependent steps, once each: Optimal-DPOR", true, true, false},
+	{Sleep, "the same by sleep sets alone, which begins many runs in vain", true, true, false},
+	{Naive, "every order of all steps, for comparison", true, true, false},
+	{Random, "random walks", false, false, true},
+	{PCT, "contexts with priorities that change at a few steps by chance", false, false, true},
 	{Guided, "strings of departures, changed by chance and kept when they make something new " +
-		"happen", true, false},
-	{Portfolio, "one departure everywhere, then pct, random and guided by turns", true, true},
+		"happen", false, false, false},
+	{Portfolio, "one departure everywhere, then pct, random and guided by turns", false, false,
+		true},
+}
+
+// Orders says whether a strategy searches orders of steps: it knows no bounds.
+func (s Strategy) Orders() bool {
+	k, _ := s.kind()
+	return k.orders
+}
+
+// Proves says whether a strategy that ends has shown that there is no further schedule.
+func (s Strategy) Proves() bool {
+	k, _ := s.kind()
+	return k.proves
 }
 
 // Strategies are the names of all strategies.
@@ -130,6 +144,12 @@ func (o *Options) Check() error {
 	case o.Shards > 1 && !k.parts:
 		return fmt.Errorf("strategy %s cannot be shared between shards: what it tries next "+
 			"depends on all it has tried", o.Strategy)
+	case o.All && (o.Checkpoint != nil || o.Resume != nil):
+		return errors.New("a checkpoint keeps no findings: it cannot be combined with going on " +
+			"behind them")
+	case o.Max > 0 && (o.Checkpoint != nil || o.Resume != nil):
+		return errors.New("a checkpoint cannot be combined with a number of schedules: end the " +
+			"search by time")
 	case o.Strategy == PCT && (o.Depth < 1 || o.Depth > 8):
 		return fmt.Errorf("depth %d: expected 1 to 8", o.Depth)
 	}

@@ -14,14 +14,15 @@ type Result struct {
 	Left      string // why the subject was left out, "" when it ran
 	Strategy  Strategy
 	Bounds    explore.Bounds
-	Schedules int // all different, but for those by chance
+	Schedules int // all different by their departures, but for those by chance
 	Redundant int // begun in vain, beside those
 	Points    uint64
 	States    int  // different final states: outcomes and addresses
 	Capped    bool // there may be more states
 	Levels    []Level
-	Complete  bool // there is no further schedule within what was asked for
-	Exhausted bool // nor any without bounds
+	Done      bool // every schedule that was asked for was made
+	Complete  bool // and there is no further one within the bounds: never of those by chance
+	Exhausted bool // nor beyond the bounds on switches and interrupts
 	Counts    oracle.Counts
 	Found     int // schedules that showed something
 	First     int // number of the first of them, from 1
@@ -103,6 +104,7 @@ func (t *tally) add(r *explore.Run, b *body) {
 func (t *tally) begun(r *explore.Run, b *body) {
 	t.points += r.Points
 	if r.Bad {
+		t.found++
 		t.keep(r, b)
 	}
 }
@@ -110,7 +112,7 @@ func (t *tally) begun(r *explore.Run, b *body) {
 // keep notes the first finding.
 func (t *tally) keep(r *explore.Run, b *body) {
 	if t.finding == nil {
-		t.first, t.finding, t.hash = t.schedules, b.res.Finding(), r.Hash
+		t.first, t.finding, t.hash = max(1, t.schedules), b.res.Finding(), r.Hash
 		t.anchors = b.runner.Recorded()
 	}
 }

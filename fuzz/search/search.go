@@ -20,6 +20,8 @@ type search struct {
 	res  *Result
 	seen states
 	left int // schedules that may still be made, -1 for any number
+	// refused says that schedules beyond the bounds were left out.
+	refused bool
 }
 
 // Run searches the schedules of a program on a subject. It ends early when ctx does, with what
@@ -43,6 +45,11 @@ func Run(ctx context.Context, p *oracle.Compiled, v *impls.Variant, opt Options)
 		s.left = opt.Max
 	}
 	err := s.strategy(opt.Strategy)
+	if k, _ := opt.Strategy.kind(); k.proves {
+		res.Done = res.Complete
+	} else {
+		res.Complete, res.Exhausted = false, false
+	}
 	if errors.Is(err, errStop) {
 		err = nil
 	}
@@ -100,7 +107,6 @@ func (s *search) portfolio() error {
 			return err
 		}
 	}
-	s.res.Complete = false
 	return s.guided(rest / 5)
 }
 

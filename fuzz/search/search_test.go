@@ -90,9 +90,10 @@ func TestFinds(t *testing.T) {
 			}
 			opt.Max = 2000
 			s := run(t, c, subject(t, "slub-2008-seq"), opt)
-			if s.Finding != nil || !s.Complete || s.Schedules < 20 || s.States < 4 {
-				t.Errorf("sound: found %v, complete %t, %d schedules, %d states", s.Finding,
-					s.Complete, s.Schedules, s.States)
+			if s.Finding != nil || !s.Done || s.Complete != opt.Strategy.Proves() ||
+				s.Schedules < 20 || s.States < 4 {
+				t.Errorf("sound: found %v, done %t, complete %t, %d schedules, %d states", s.Finding,
+					s.Done, s.Complete, s.Schedules, s.States)
 			}
 		})
 	}
@@ -147,9 +148,9 @@ func TestShards(t *testing.T) {
 		opt.Shards = 3
 		for opt.Shard = range opt.Shards {
 			r := run(t, c, v, opt)
-			if !r.Complete || r.Exhausted || r.Schedules == 0 || r.Schedules > 2*whole.Schedules/3 {
-				t.Errorf("%s: part %d: complete %t, exhausted %t, %d schedules", k, opt.Shard,
-					r.Complete, r.Exhausted, r.Schedules)
+			if !r.Done || r.Exhausted || r.Schedules == 0 || r.Schedules > 2*whole.Schedules/3 {
+				t.Errorf("%s: part %d: done %t, exhausted %t, %d schedules", k, opt.Shard,
+					r.Done, r.Exhausted, r.Schedules)
 			}
 			schedules += r.Schedules
 			points += r.Points
@@ -280,8 +281,7 @@ func TestMinimise(t *testing.T) {
 		c, v := committed(t, row.program), subject(t, row.subject)
 		for seed := range uint64(5) {
 			opt := options(search.Random)
-			opt.Seed, opt.Bounds.Preemptions = 1000*seed, 64
-			opt.Bounds.Preemptions = 60
+			opt.Seed = 1000 * seed
 			r := run(t, c, v, opt)
 			if r.Finding == nil {
 				continue
@@ -347,6 +347,9 @@ func TestDraw(t *testing.T) {
 	if diff := cmp.Diff(want, got[:len(want)]); diff != "" {
 		t.Errorf("drawn (-want +got):\n%s", diff)
 	}
+	if rows[5].Fault == "" || rows[4].Fault != "" {
+		t.Errorf("what was wrong is told of %q, want of the allocation that goes on", rows[5].Fault)
+	}
 	if last := rows[5]; !strings.HasPrefix(last.Did, "cmpxchg cpu_slab.freelist") {
 		t.Errorf("the allocation goes on with %q, want the exchange before which it was left",
 			last.Did)
@@ -398,6 +401,71 @@ func TestCheck(t *testing.T) {
 			subject(t, "slub-2008-seq"), opt)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// twoHandlers is a program whose bug needs both handlers out of their place.
+const twoHandlers = `allocfuzz 1
+cache c size=64
+cpu0 w = alloc c
+cpu0 a = alloc c
+cpu0 b = alloc c
+irq0.one x = alloc c
+irq0.one y = alloc c
+irq0.two free c x
+`
+
+// TestExhausted: that there is no schedule beyond the bounds is said only when no switch and no
+// interrupt was left out for them.
+func TestExhausted(t *testing.T) {
+	v := subject(t, "slub-2008-cmpxchg")
+	for _, row := range []struct {
+		program   *oracle.Compiled
+		subject   *impls.Variant
+		bounds    explore.Bounds
+		exhausted bool
+	}{
+		{committed(t, aba), v, explore.Bounds{Preemptions: 2}, false},
+		{compile(t, twoHandlers), v, explore.Bounds{Preemptions: 2, Interrupts: 1}, false},
+		{committed(t, colours), subject(t, "slab-colour-racy"), explore.Bounds{Interrupts: 1}, false},
+		{committed(t, colours), subject(t, "slab-colour-racy"), explore.Bounds{Preemptions: 1,
+			Interrupts: 1}, false},
+		{committed(t, aba), subject(t, "slub-2008-seq"), explore.Bounds{Preemptions: 9,
+			Interrupts: 1}, true},
+		{compile(t, twoHandlers), subject(t, "slub-2008-seq"), explore.Bounds{Preemptions: 9,
+			Interrupts: 4}, true},
+	} {
+		opt := options(search.Bound)
+		opt.Bounds = row.bounds
+		r := run(t, row.program, row.subject, opt)
+		if !r.Complete || r.Exhausted != row.exhausted || r.Finding != nil {
+			t.Errorf("%s within %s: complete %t, exhausted %t, want %t; found %v", row.subject.Name,
+				row.bounds, r.Complete, r.Exhausted, row.exhausted, r.Finding)
+		}
+	}
+}
+
+// TestMoves: with a migration the search of orders sees what its task does on the other CPU, also
+// when a run of it has just been made again.
+func TestMoves(t *testing.T) {
+	c := compile(t, `allocfuzz 1
+machine cpus=2 preempt=full
+cache c size=64
+task t cpu=0
+
+cpu1 w = alloc c
+check
+t a = alloc c
+t b = alloc c
+`)
+	for _, k := range []search.Strategy{search.DPOR, search.Sleep, search.Naive} {
+		opt := options(k)
+		opt.Bounds, opt.Moves = explore.Bounds{}, 1
+		r := run(t, c, subject(t, "slub-2008-seq"), opt)
+		if r.Schedules != 13 || r.States != 3 || !r.Complete || r.Exhausted {
+			t.Errorf("%s: %d schedules, %d states, complete %t, exhausted %t, want 13, 3, complete",
+				k, r.Schedules, r.States, r.Complete, r.Exhausted)
 		}
 	}
 }

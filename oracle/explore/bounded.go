@@ -19,8 +19,12 @@ type Bounds struct {
 
 // String gives the bounds as a report says them.
 func (b Bounds) String() string {
-	return fmt.Sprintf("preemptions ≤ %d, interrupts ≤ %d, failures ≤ %d", b.Preemptions,
+	s := fmt.Sprintf("preemptions ≤ %d, interrupts ≤ %d, failures ≤ %d", b.Preemptions,
 		b.Interrupts, b.Failures)
+	if b.Deliveries > 1 {
+		s += fmt.Sprintf(", deliveries ≤ %d", b.Deliveries)
+	}
+	return s
 }
 
 // Total is the most departures that the bounds permit.
@@ -85,6 +89,7 @@ type follower struct {
 	left    Bounds // behind the prefix
 	wide    bool   // all options are noted, not the free ones alone
 	options []option
+	refused bool // a switch or an interrupt that was possible is beyond the bounds
 
 	binding sched.Binding
 	acts    []machine.Action
@@ -140,9 +145,13 @@ func (f *follower) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 		if f.idle(c, a) {
 			continue
 		}
-		left := f.left
-		if cost := chargeOf(c, p, a); (f.wide || cost == free) && left.spend(cost) {
+		left, cost := f.left, chargeOf(c, p, a)
+		switch {
+		case !f.wide && cost != free:
+		case left.spend(cost):
 			f.options = append(f.options, option{Departure{at, int32(i)}, cost})
+		case cost != failure:
+			f.refused = true
 		}
 	}
 	return machine.Action{}
@@ -215,7 +224,7 @@ func (f *follower) follow(c *machine.Ctx, p machine.Point, a machine.Action) mac
 // called for 0, 1, 2, … it finds what shows with the fewest.
 type Bounded struct {
 	Bounds Bounds
-	// Check makes every run of that number twice and demands the same trace; 0 for none.
+	// Check has one run in so many made twice, and demands the same trace; 0 for none.
 	Check int
 	f     follower
 	runs  int
@@ -288,6 +297,10 @@ func (s *Bounded) run(b Body, u *Unit, wide bool) (Run, error) {
 	}
 	return r, nil
 }
+
+// Refused says whether a switch or an interrupt that was possible was beyond the bounds: there are
+// schedules that the search leaves out. Page requests that could be made to fail do not count.
+func (s *Bounded) Refused() bool { return s.f.refused }
 
 // Explore makes the runs of a unit with exactly total departures that cost something, and calls
 // each with what came of it and the departures. It ends early when each says false.

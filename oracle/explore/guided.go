@@ -64,14 +64,21 @@ type Guided struct {
 	corpus [][]byte
 	seen   map[uint64]bool
 	fresh  int // of the last run
-	last   map[uint64]uint64
+	last   map[uint64]touched
 	input  []byte
+}
+
+// touched is who touched an object last, and where.
+type touched struct {
+	who     *machine.Ctx
+	handler *machine.Handler
+	at      uint64
 }
 
 // NewGuided starts a search with an empty string.
 func NewGuided(seed uint64, bounds Bounds) *Guided {
 	return &Guided{Bounds: bounds, chance: source(seed), seen: map[uint64]bool{},
-		last: map[uint64]uint64{}, corpus: [][]byte{{}}}
+		last: map[uint64]touched{}, corpus: [][]byte{{}}}
 }
 
 // Bind starts a run of the next string.
@@ -94,13 +101,14 @@ func (g *Guided) Begin(*machine.Ctx) {}
 // Touch notes who touched an object before whom, and where both were.
 func (g *Guided) Touch(c *machine.Ctx, a machine.Access) {
 	line, _, _ := c.At()
-	at := (uint64(line+1)<<8|uint64(c.Kind()))<<4 | uint64(a.Kind)
+	now := touched{who: c, handler: c.Running(),
+		at: (uint64(line+1)<<8|uint64(c.Kind()))<<4 | uint64(a.Kind)}
 	before, ok := g.last[a.Object]
-	g.last[a.Object] = at
-	if !ok || before>>12 == at>>12 {
+	g.last[a.Object] = now
+	if !ok || before.who == now.who && before.handler == now.handler {
 		return
 	}
-	pair := a.Object ^ before*0x9e3779b97f4a7c15 ^ at*0xbf58476d1ce4e5b9
+	pair := a.Object ^ before.at*0x9e3779b97f4a7c15 ^ now.at*0xbf58476d1ce4e5b9
 	if !g.seen[pair] {
 		g.seen[pair] = true
 		g.fresh++

@@ -10,12 +10,9 @@ type Moved struct{ Task, CPU, Before int }
 func (d *Orders) migrations() []Moved {
 	var all []Moved
 	for task := range d.table.procs {
-		t := d.table.procs[task].task
-		if t == nil || !t.Movable() {
-			continue
-		}
-		for cpu := range d.table.m.CPUs {
-			for before := 2; before <= d.longest[task] && cpu != t.CPUID(); before++ {
+		p := &d.table.procs[task]
+		for cpu := 0; p.movable && cpu < d.table.cpus; cpu++ {
+			for before := 2; before <= d.longest[task] && cpu != p.home; before++ {
 				all = append(all, Moved{task, cpu, before})
 			}
 		}

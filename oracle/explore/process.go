@@ -16,6 +16,9 @@ type process struct {
 	steps   int    // made so far
 	stays   bool   // its migration is due and was given up
 	move    *Moved // the migration that it is to make, nil when there is none or it was made
+	// As it was when the run began: behind the run its context may be another's.
+	movable bool
+	home    int
 }
 
 // processesMax is the number of processes that sets of them have room for.
@@ -30,6 +33,7 @@ func one(p int) set          { return 1 << uint(p) }
 // table is the processes of a run.
 type table struct {
 	m     *machine.Machine
+	cpus  int
 	procs []process
 	cur   *machine.Ctx // who is asked, nil when nobody runs
 	to    *machine.CPU // to which a task is moved in this run, nil when none is
@@ -39,9 +43,13 @@ var errTooMany = errors.New("the program has more tasks and handlers than the se
 
 // bind finds the processes of a run. The task of move makes that migration, nil for none.
 func (t *table) bind(b *sched.Binding, move *Moved) error {
-	t.m, t.procs = b.Machine, t.procs[:0]
+	t.m, t.cpus, t.procs = b.Machine, b.Machine.CPUs, t.procs[:0]
 	for i := range b.Tasks {
-		t.procs = append(t.procs, process{task: b.Tasks[i], handler: b.Handlers[i]})
+		p := process{task: b.Tasks[i], handler: b.Handlers[i]}
+		if p.task != nil {
+			p.movable, p.home = p.task.Movable(), p.task.CPUID()
+		}
+		t.procs = append(t.procs, p)
 	}
 	t.to = nil
 	if move != nil {

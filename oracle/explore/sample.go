@@ -28,7 +28,8 @@ func (s *source) next() uint64 {
 func (s *source) below(n int) int { return int((s.next() >> 33) * uint64(n) >> 31) }
 
 // A Walk is a random walk: at every step each context that could take it does so with the same
-// probability. Within bounds, an interrupt or a failing page request is one more that could.
+// probability. Within bounds, an interrupt or a failing page request is one more that could; what
+// they say of preemptions is not looked at.
 type Walk struct {
 	Bounds  Bounds
 	seed    uint64
@@ -80,7 +81,7 @@ func (w *Walk) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 // Nagarakatte (ASPLOS 2010): contexts have priorities by chance, the highest runs, and at
 // Depth-1 steps by chance whoever runs falls behind all others. A bug that needs Depth steps in
 // order is found with a probability of at least 1/(n·k^(Depth-1)) a run, for n contexts and k
-// steps.
+// steps. Of the bounds only that on interrupts is looked at, and no page request fails.
 type PCT struct {
 	Bounds Bounds
 	Depth  int
@@ -123,36 +124,52 @@ func (t *PCT) Bind(b *sched.Binding) {
 
 // Choose lets the context of the highest rank go on.
 func (t *PCT) Choose(c *machine.Ctx, p machine.Point) machine.Action {
-	self := t.binding.Context(c, nil)
-	if h := c.Running(); h != nil {
-		self = t.binding.Context(nil, h)
-	}
-	best, bestRank := machine.Action{}, -1
-	if self >= 0 && !c.Stuck(p) && !c.Waits() {
-		bestRank = t.rank[self]
+	best, bestRank, who := machine.Action{}, -1, -1
+	// Without a word c goes on, or at the end of its line and in a wait whoever comes next.
+	if next := c.Next(p); next != nil && !next.Waits() {
+		who = t.of(next)
+		bestRank = t.ranked(who)
 	}
 	t.acts = t.binding.Departures(t.acts[:0], c, p)
 	for i := range t.acts {
 		a := &t.acts[i]
-		n := t.binding.Context(a.Task, a.Handler)
 		left := t.left
-		if n < 0 || a.Handler != nil && a.Handler.Host() == nil && !left.spend(interrupt) {
+		if a.Kind != machine.SwitchTo && a.Kind != machine.Interrupt ||
+			a.Handler != nil && a.Handler.Host() == nil && !left.spend(interrupt) ||
+			a.Task != nil && a.Task.Waits() {
 			continue
 		}
-		if a.Task == c || a.Task != nil && a.Task.Waits() {
-			continue
+		n := t.binding.Context(a.Task, a.Handler)
+		if a.Task != nil {
+			n = t.of(a.Task)
 		}
-		if t.rank[n] > bestRank {
-			best, bestRank = *a, t.rank[n]
+		if r := t.ranked(n); r > bestRank {
+			best, bestRank = *a, r
 		}
 	}
 	if best.Kind == machine.Interrupt && best.Handler.Host() == nil {
 		t.left.spend(interrupt)
 	}
 	if best.Kind == machine.Go {
-		t.step(self)
+		t.step(who)
 	}
 	return best
+}
+
+// of is the number of what c runs: its innermost handler, or itself; -1 for an idle context.
+func (t *PCT) of(c *machine.Ctx) int {
+	if h := c.Running(); h != nil {
+		return t.binding.Context(nil, h)
+	}
+	return t.binding.Context(c, nil)
+}
+
+// ranked is the rank of a context by number.
+func (t *PCT) ranked(n int) int {
+	if n < 0 {
+		return -1
+	}
+	return t.rank[n]
 }
 
 // step counts a step of a context, which falls behind at some.
