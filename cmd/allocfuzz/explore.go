@@ -317,7 +317,7 @@ func (x *exploring) subject(ctx context.Context, v *impls.Variant) error {
 	}
 	e := explorationOf(res, time.Since(x.from))
 	if err == nil && res.Finding != nil {
-		err = x.keep(v, res, &e)
+		err = x.keep(ctx, v, res, &e)
 	}
 	if res.Left == "" && !res.Done && res.Finding == nil {
 		x.doc.Complete = false
@@ -327,6 +327,9 @@ func (x *exploring) subject(ctx context.Context, v *impls.Variant) error {
 	x.doc.Subjects = append(x.doc.Subjects, describe(v, &c))
 	return errors.Join(err, lost)
 }
+
+// minimiseFor is the most time for making a schedule smaller.
+const minimiseFor = 20 * time.Second
 
 // refused says whether a strategy refused what it does not know.
 func refused(err error) bool {
@@ -340,9 +343,12 @@ func refused(err error) bool {
 }
 
 // keep makes a finding's schedule small, and writes down and prints it.
-func (x *exploring) keep(v *impls.Variant, res *search.Result, e *exploration) error {
+func (x *exploring) keep(ctx context.Context, v *impls.Variant, res *search.Result,
+	e *exploration) error {
 	x.app.found()
-	m, err := search.Minimise(x.c, v, x.f.opt.Run, res.Anchors, res.Finding.Identity())
+	limited, cancel := context.WithTimeout(ctx, minimiseFor)
+	defer cancel()
+	m, err := search.Minimise(limited, x.c, v, x.f.opt.Run, res)
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", v.Name, res.Finding.Identity(), err)
 	}
@@ -375,8 +381,8 @@ func (x *exploring) keep(v *impls.Variant, res *search.Result, e *exploration) e
 		}
 		x.lanes(rows)
 		if e.File == "" {
-			fmt.Fprintf(x.out, "\nTo see it again, save what stands under PROGRAM as new.prog (or use "+
-				"--out), and\n  allocfuzz replay --subject %s new.prog\n", v.Name)
+			fmt.Fprintf(x.out, "\nTo see it again, save what stands under PROGRAM as new.prog (or "+
+				"use --out), and\n  allocfuzz replay --subject %s new.prog\n", v.Name)
 		}
 	}
 	return nil

@@ -72,7 +72,8 @@ type lane struct {
 func explorationOf(r *search.Result, took time.Duration) exploration {
 	e := exploration{Subject: r.Subject.Name, LeftOut: r.Left, Strategy: string(r.Strategy),
 		Schedules: r.Schedules, Redundant: r.Redundant, Points: r.Points, States: r.States,
-		Capped: r.Capped, Done: r.Done, Complete: r.Complete, Exhausted: r.Exhausted, Found: r.Found,
+		Capped: r.Capped, Done: r.Done, Complete: r.Complete, Exhausted: r.Exhausted,
+		Found: r.Found,
 		First: r.First, Levels: []level{}, Schedule: []string{}, Rows: []lane{},
 		Seconds: took.Seconds()}
 	if !r.Strategy.Orders() {
@@ -93,7 +94,8 @@ func explorationOf(r *search.Result, took time.Duration) exploration {
 func rowsOf(rows []search.Row) []lane {
 	out := make([]lane, 0, len(rows))
 	for _, r := range rows {
-		out = append(out, lane{r.Step, r.CPU, r.Depth, r.Who, r.Line, r.Did, r.Cut, r.Ended, r.Fault})
+		out = append(out, lane{r.Step, r.CPU, r.Depth, r.Who, r.Line, r.Did, r.Cut, r.Ended,
+			r.Fault})
 	}
 	return out
 }

@@ -22,9 +22,10 @@ type State struct {
 	Departures int      `json:"departures"` // of the schedules in hand
 	Before     Sums     `json:"before"`     // of all schedules of fewer
 	Levels     []Level  `json:"levels"`
-	Parts      int      `json:"parts"` // of them
-	Ended      []int    `json:"ended"` // numbers of the parts that are done, in order
-	Sums       Sums     `json:"sums"`  // of those
+	Parts      int      `json:"parts"`   // of them
+	Refused    bool     `json:"refused"` // schedules beyond the bounds were left out
+	Ended      []int    `json:"ended"`   // numbers of the parts that are done, in order
+	Sums       Sums     `json:"sums"`    // of those
 	States     []uint64 `json:"states"`
 }
 
@@ -39,7 +40,8 @@ func (l *layer) save() {
 	if l.opt.Checkpoint == nil {
 		return
 	}
-	st := &State{Departures: l.total, Parts: len(l.units), Before: Sums{l.res.Schedules, l.res.Points},
+	st := &State{Departures: l.total, Parts: len(l.units),
+		Refused: l.search.refused || l.refused.Load(), Before: Sums{l.res.Schedules, l.res.Points},
 		Levels: slices.Clone(l.res.Levels)}
 	all := states{}
 	//tidy:maporder a set joins a set
@@ -72,6 +74,7 @@ const saveEvery = 16
 // resume takes up what an earlier search did, and returns the number of departures to go on
 // with.
 func (s *search) resume(st *State) int {
+	s.refused = st.Refused
 	s.res.Schedules, s.res.Points = st.Before.Schedules, st.Before.Points
 	s.res.Levels = slices.Clone(st.Levels)
 	for _, v := range st.States {
@@ -92,7 +95,7 @@ func (l *layer) takeUp() error {
 			fmt.Sprint(len(l.units), " parts")}
 	}
 	for n, i := range st.Ended {
-		if i < len(l.tallies) {
+		if i >= 0 && i < len(l.tallies) {
 			l.tallies[i] = &tally{}
 			if n == 0 {
 				l.tallies[i].schedules, l.tallies[i].points = st.Sums.Schedules, st.Sums.Points
@@ -192,6 +195,10 @@ func (f *File) State(v *impls.Variant, p *oracle.Compiled, opt *Options) (*State
 		s := &f.Subjects[i]
 		if s.Subject != v.Name {
 			continue
+		}
+		if st := s.State; st != nil && (st.Departures < 0 || st.Departures > opt.Bounds.Total()) {
+			return nil, fmt.Errorf("%s: %s is at %d departures, which the bounds do not permit: "+
+				"name another file", f.name, v.Name, st.Departures)
 		}
 		if s.Trace != trace {
 			return nil, &Mismatch{f.name, "version of " + v.Name, "trace " + s.Trace,

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"slices"
 
 	"allocfuzz/impls"
@@ -22,10 +23,12 @@ type Minimised struct {
 
 // Minimise takes away what a schedule does not need to show a finding of the same identity: it
 // leaves the fewest departures that a search with a small budget finds, each of which is
-// needed, as early in its line as it goes. Strictly replayed the schedule is the run it says.
-func Minimise(p *oracle.Compiled, v *impls.Variant, opt oracle.Options, anchors []sched.Anchor,
-	identity string) (*Minimised, error) {
-	m := &minimiser{b: newBody(p, v, opt), identity: identity}
+// needed, as early in its line as it goes. Strictly replayed the schedule is the run it says. When
+// ctx ends it leaves what it has by then.
+func Minimise(ctx context.Context, p *oracle.Compiled, v *impls.Variant, opt oracle.Options,
+	found *Result) (*Minimised, error) {
+	anchors, identity := found.Anchors, found.Finding.Identity()
+	m := &minimiser{ctx: ctx, b: newBody(p, v, opt), identity: identity}
 	defer m.b.close()
 	err := guarded(func() error {
 		acts := flat(anchors)
@@ -53,6 +56,7 @@ func Minimise(p *oracle.Compiled, v *impls.Variant, opt oracle.Options, anchors 
 var errLost = explore.ErrNotDeterministic
 
 type minimiser struct {
+	ctx      context.Context
 	b        *body
 	identity string
 	out      Minimised
@@ -74,7 +78,9 @@ func flat(anchors []sched.Anchor) []sched.Anchor {
 // shows says whether departures show the finding, and keeps what was really taken when that is
 // no more than before.
 func (m *minimiser) shows(acts []sched.Anchor) bool {
-	m.out.Tries++
+	if m.out.Tries++; m.out.Tries > 1 && stopped(m.ctx) {
+		return false // what there is is good enough
+	}
 	m.b.Run(sched.NewReplay(sched.Repair, acts))
 	f := m.b.res.Finding()
 	if f == nil || f.Identity() != m.identity {
@@ -127,7 +133,7 @@ func (m *minimiser) fewest() error {
 					m.out.Anchors, m.out.Finding = anchors, f
 					m.out.Hash, shown = r.Hash, true
 				}
-				return !shown && left > 0
+				return !shown && left > 0 && !stopped(m.ctx)
 			})
 		if err != nil || shown {
 			return err

@@ -82,6 +82,7 @@ type tally struct {
 	anchors   []sched.Anchor
 	hash      uint64
 	cut       bool // some of the schedules were not made
+	unfair    int  // runs in which a context was kept from running for ever
 }
 
 // add takes one run into account.

@@ -7,6 +7,7 @@ import (
 
 	"allocfuzz/corpus/prog"
 	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
 	"allocfuzz/oracle/explore"
 )
@@ -152,6 +153,10 @@ func (s *search) ordersWith(b *body, o *explore.Orders) (*tally, bool, error) {
 	var check error
 	err := guarded(func() error {
 		sum, err := o.Explore(b, func(r *explore.Run, complete bool) bool {
+			if r.Bad && o.Unfair() && endless(b.res) {
+				r.Bad, complete = false, false
+				t.unfair++
+			}
 			if complete {
 				t.add(r, b)
 			} else {
@@ -164,7 +169,7 @@ func (s *search) ordersWith(b *body, o *explore.Orders) (*tally, bool, error) {
 			check = b.again(r)
 			return check == nil
 		})
-		t.redundant = sum.Redundant + sum.Idle
+		t.redundant = sum.Redundant + sum.Idle + t.unfair
 		if !sum.Done && err == nil && check == nil {
 			err = errStop
 		}
@@ -174,6 +179,17 @@ func (s *search) ordersWith(b *body, o *explore.Orders) (*tally, bool, error) {
 		return t, false, nil
 	}
 	return t, err == nil, err
+}
+
+// endless says whether all that is wrong with a run is that an operation found no end. Where
+// somebody else was kept from running, that is the schedule's fault.
+func endless(res *oracle.Result) bool {
+	for i := range res.Faults {
+		if res.Faults[i].Title != fault.NoProgress {
+			return false
+		}
+	}
+	return true
 }
 
 // allow takes one off the schedules that may be made; false when there are no more, or the

@@ -80,7 +80,7 @@ func TestFinds(t *testing.T) {
 				t.Fatalf("found %v, first %d, %d found, complete %t", r.Finding, r.First, r.Found,
 					r.Complete)
 			}
-			m, err := search.Minimise(c, v, opt.Run, r.Anchors, r.Finding.Identity())
+			m, err := search.Minimise(t.Context(), c, v, opt.Run, r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestFinds(t *testing.T) {
 			s := run(t, c, subject(t, "slub-2008-seq"), opt)
 			if s.Finding != nil || !s.Done || s.Complete != opt.Strategy.Proves() ||
 				s.Schedules < 20 || s.States < 4 {
-				t.Errorf("sound: found %v, done %t, complete %t, %d schedules, %d states", s.Finding,
+				t.Errorf("sound: found %v, done %t, complete %t, %d, %d states", s.Finding,
 					s.Done, s.Complete, s.Schedules, s.States)
 			}
 		})
@@ -286,7 +286,7 @@ func TestMinimise(t *testing.T) {
 			if r.Finding == nil {
 				continue
 			}
-			m, err := search.Minimise(c, v, opt.Run, r.Anchors, r.Finding.Identity())
+			m, err := search.Minimise(t.Context(), c, v, opt.Run, r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -428,7 +428,8 @@ func TestExhausted(t *testing.T) {
 	}{
 		{committed(t, aba), v, explore.Bounds{Preemptions: 2}, false},
 		{compile(t, twoHandlers), v, explore.Bounds{Preemptions: 2, Interrupts: 1}, false},
-		{committed(t, colours), subject(t, "slab-colour-racy"), explore.Bounds{Interrupts: 1}, false},
+		{committed(t, colours), subject(t, "slab-colour-racy"),
+			explore.Bounds{Interrupts: 1}, false},
 		{committed(t, colours), subject(t, "slab-colour-racy"), explore.Bounds{Preemptions: 1,
 			Interrupts: 1}, false},
 		{committed(t, aba), subject(t, "slub-2008-seq"), explore.Bounds{Preemptions: 9,

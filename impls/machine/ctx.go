@@ -66,6 +66,7 @@ type frame struct {
 	objects      int // asked for
 	failObject   int
 	refused      int
+	final        bool // its last line has ended
 	injected     int  // of those refused
 	reserves     bool // the page request in progress may use reserves
 	preempt      int  // depth of disabled preemption that it began with
@@ -86,7 +87,7 @@ type attempt struct {
 
 // begin starts an execution of a line: every count from 0.
 func (f *frame) begin(pos int) {
-	f.pos, f.steps, f.limit, f.iter = pos, 0, StepsMax, [2]int32{}
+	f.pos, f.steps, f.limit, f.iter, f.final = pos, 0, StepsMax, [2]int32{}, false
 	f.irqs, f.pageRequests, f.failAt, f.refused, f.injected = 0, 0, 0, 0, 0
 	f.objects, f.failObject = 0, 0
 	f.notes = f.notes[:0]

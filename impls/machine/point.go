@@ -317,7 +317,9 @@ func (c *Ctx) Stuck(p Point) bool {
 
 // ending says whether c is an idle CPU at the end of the only handler that it runs: who is
 // switched to there comes when the handler has returned.
-func (c *Ctx) ending(p Point) bool { return c.idle && c.depth == 1 && p.Kind == KEnd }
+func (c *Ctx) ending(p Point) bool {
+	return c.idle && c.depth == 1 && p.Kind == KEnd && c.f.final
+}
 
 // outranked says whether a handler's task that can run keeps c from its CPU.
 func (s *Sim) outranked(c *Ctx) bool {

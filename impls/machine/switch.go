@@ -119,6 +119,7 @@ func (c *Ctx) EndLine(next int) {
 	c.checkBalance()
 	c.Publish()
 	if c.depth > 0 || c.prio > 0 {
+		c.f.final = next == After
 		c.point(KEnd, none)
 		return
 	}

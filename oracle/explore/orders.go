@@ -57,6 +57,7 @@ type Orders struct {
 	want       int  // process to take the next step, -1 when it is to be chosen
 	going      bool // want was switched to and begins its line
 	loose      bool // nobody could run, and the machine's own rule went on
+	others     bool // some other task has not ended
 	blocked    bool // only what other runs did is left
 	err        error
 	move       *Moved // of the runs in hand
@@ -165,11 +166,15 @@ func (d *Orders) search(b Body, sum *Summary, each func(r *Run, complete bool) b
 	}
 }
 
+// Unfair says whether the last run ended while some task had not: an operation that went round
+// without an end may have waited for it.
+func (d *Orders) Unfair() bool { return d.others }
+
 // Bind starts a run.
 func (d *Orders) Bind(b *sched.Binding) {
 	d.events, d.acc, d.stuck = d.events[:0], d.acc[:0], d.stuck[:0]
 	d.want, d.going, d.loose, d.blocked, d.gaveUp = -1, false, false, false, false
-	d.asked = 0
+	d.asked, d.others = 0, false
 	if b.Machine.Preempt == machine.PreemptRT {
 		d.err = ErrRealTime
 	}
@@ -287,6 +292,7 @@ func (d *Orders) choose() bool {
 			}
 		}
 		d.want = at.wake[0].step.proc
+		d.overlook()
 		return true
 	}
 	ready, able := d.table.ready()
@@ -309,7 +315,23 @@ func (d *Orders) choose() bool {
 	}
 	d.nodes = append(d.nodes, at)
 	d.want = at.wake[0].step.proc
+	d.overlook()
 	return true
+}
+
+// overlookEvery is the number of steps between two looks at who is kept from running.
+const overlookEvery = 64
+
+// overlook notes now and then whether somebody else has not ended.
+func (d *Orders) overlook() {
+	if len(d.events)%overlookEvery != 0 {
+		return
+	}
+	d.others = false
+	for i := range d.table.procs {
+		c := d.table.procs[i].task
+		d.others = d.others || i != d.want && c != nil && !c.Over()
+	}
 }
 
 // inherit gives a new state what is left to do of the state before it.
