@@ -470,3 +470,35 @@ t b = alloc c
 		}
 	}
 }
+
+// TestUnfair: an allocator that waits for another CPU is not blamed when that is kept from running.
+func TestUnfair(t *testing.T) {
+	c := compile(t, "allocfuzz 1\nmachine cpus=2\ncache c size=64\ncpu0 a = alloc c\n"+
+		"cpu1 shrink c\n")
+	for _, k := range []search.Strategy{search.DPOR, search.Sleep} {
+		opt := options(k)
+		opt.Bounds, opt.Max = explore.Bounds{}, 700
+		r := run(t, c, subject(t, "slab-2001-threelists"), opt)
+		if r.Finding != nil || r.Redundant == 0 || r.Complete {
+			t.Errorf("%s: found %v, %d in vain, complete %t", k, r.Finding, r.Redundant, r.Complete)
+		}
+	}
+}
+
+// TestStates: what a bounded search and a search of orders show in the end is the same, of a
+// handler of two lines too.
+func TestStates(t *testing.T) {
+	c := compile(t, "allocfuzz 1\nirq0 g = pages 1\nirq0 pagesfree g\nirq0.b h = pages 1\n"+
+		"cpu0 i = pages 1\ncpu0 pagesfree i\n")
+	opt := options(search.Bound)
+	opt.Bounds = explore.Bounds{Preemptions: 14, Interrupts: 6}
+	want := run(t, c, subject(t, "page-buddy"), opt)
+	for _, k := range []search.Strategy{search.DPOR, search.Sleep, search.Naive} {
+		opt := options(k)
+		opt.Bounds = explore.Bounds{}
+		if r := run(t, c, subject(t, "page-buddy"), opt); r.States != want.States || !r.Complete {
+			t.Errorf("%s: %d final states, want the %d of a bounded search", k, r.States,
+				want.States)
+		}
+	}
+}
