@@ -97,7 +97,8 @@ func (f *exploreFlags) flags(c *cobra.Command) {
 		"most handlers that come out of their place")
 	n.IntVar(&f.opt.Bounds.Failures, "failures", 0, "most page requests that are made to fail")
 	n.IntVar(&f.opt.Bounds.Deliveries, "deliveries", 1, "how often one handler may be delivered")
-	n.IntVar(&f.opt.Moves, "moves", 0, "most migrations, for dpor and sleep")
+	n.IntVar(&f.opt.Moves, "moves", 0,
+		"most migrations, 0 or 1, for dpor, sleep and naive")
 	n.IntVar(&f.opt.Depth, "depth", 3, "steps in order that a bug needs, for pct")
 	n.Uint64Var(&f.opt.Seed, "seed", 1, "number of the first schedule by chance")
 	n.IntVar(&f.opt.Max, "max", 0, "most schedules for each subject, 0 for all; by chance "+

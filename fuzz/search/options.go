@@ -136,6 +136,9 @@ func (o *Options) Check() error {
 	case o.Bounds.Total() > 64:
 		return fmt.Errorf("the bounds add up to %d departures: expected at most 64",
 			o.Bounds.Total())
+	case o.Moves > 1:
+		return fmt.Errorf("%d migrations: expected 0 or 1: of more a search with a bound knows",
+			o.Moves)
 	case o.Parallel < 1:
 		return fmt.Errorf("%d workers: expected at least 1", o.Parallel)
 	case o.Shards < 1 || o.Shard < 0 || o.Shard >= o.Shards:

@@ -23,11 +23,15 @@ type heldStore struct {
 	off   int // of the word of memory
 	v     uint64
 	f     *Field
-	joint bool // seen together with the one behind it: the halves of a double word
+	news  []news // for the data race check
+	joint bool   // seen together with the one behind it: the halves of a double word
 }
 
 // put does the store in memory.
 func (e *heldStore) put(m *Machine) {
+	for _, n := range e.news {
+		m.sim.races.clocks[n.at] = n.k
+	}
 	if e.at != nil {
 		*e.at = e.v
 	} else {
@@ -71,11 +75,27 @@ func (c *Ctx) enter(list ...heldStore) {
 		}
 		return
 	}
+	list[len(list)-1].news, c.news = c.news, nil
 	for len(cpu.stores)+len(list) > StoresMax {
 		c.sim.drain(cpu)
 	}
 	c.sim.note(uint64(len(cpu.stores)) | 1<<32)
 	cpu.stores = append(cpu.stores, list...)
+}
+
+// withheld says whether the store that c is about to make is held back.
+func (c *Ctx) withheld() bool { return c.m.TSO && (c.hold || len(c.cpu.stores) > 0) }
+
+// heldClock is what the newest store in the CPU's buffer to an address tells; nil without one.
+func (cpu *CPU) heldClock(at any) *clock {
+	for i := len(cpu.stores) - 1; i >= 0; i-- {
+		for _, n := range cpu.stores[i].news {
+			if n.at == at {
+				return n.k
+			}
+		}
+	}
+	return nil
 }
 
 // seen is what c reads in a word that holds v in memory: its CPU's newest store to it.

@@ -26,13 +26,14 @@ type Ctx struct {
 	started   bool
 	noMigrate int
 	failNext  bool
-	window    bool // inside a local cmpxchg: only other CPUs may run
-	plain     bool // the point that c comes to is that of a plain store
-	hold      bool // its next store is held back
-	sections  int  // read sections of all frames that are open
-	wait      wait // of the innermost frame
-	at        Kind // of the point it was asked about last
-	chosen    bool // resumed between lines: somebody decided that c runs
+	news      []news // of the store that it is making, when that is held back
+	window    bool   // inside a local cmpxchg: only other CPUs may run
+	plain     bool   // the point that c comes to is that of a plain store
+	hold      bool   // its next store is held back
+	sections  int    // read sections of all frames that are open
+	wait      wait   // of the innermost frame
+	at        Kind   // of the point it was asked about last
+	chosen    bool   // resumed between lines: somebody decided that c runs
 	id        uint64
 	co        coroutine
 }

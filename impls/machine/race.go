@@ -216,7 +216,12 @@ func (f *Field) orders() bool { return f.Class == ClassAtomic || f.Class == Clas
 
 // load is a load of f at an address.
 func (r *races) load(c *Ctx, f *Field, at any) {
-	if k := r.clocks[at]; k != nil && f.orders() {
+	if !f.orders() {
+		return
+	}
+	if k := c.cpu.heldClock(at); k != nil {
+		r.acquire(c, k) // c sees the store of its CPU before others do
+	} else if k := r.clocks[at]; k != nil {
 		r.acquire(c, k)
 	}
 }
@@ -227,12 +232,23 @@ func (r *races) store(c *Ctx, f *Field, at any, local bool) {
 	if !f.orders() {
 		return
 	}
-	k := r.of(at)
-	k.all, k.firm, k.cpu = k.all[:0], k.firm[:0], nil
+	k := &clock{}
+	if c.withheld() {
+		c.news = append(c.news, news{at, k}) // told when the store is
+	} else {
+		k = r.of(at)
+		k.all, k.firm, k.cpu = k.all[:0], k.firm[:0], nil
+	}
 	if local || f.Class == ClassPerCPU {
 		k.cpu = c.cpu
 	}
 	r.release(c, k)
+}
+
+// news is what those who load from an address know when a store that is held back is made.
+type news struct {
+	at any
+	k  *clock
 }
 
 // exchange is a load and a store in one.

@@ -536,3 +536,38 @@ func TestPlainHeld(t *testing.T) {
 		t.Errorf("read %d here and %d there, and it holds %d", here, there, x.Peek())
 	}
 }
+
+// TestHeldTells: a store of an atomic word that is held back tells nothing before it is made, and
+// takes nothing away from what an earlier one told.
+func TestHeldTells(t *testing.T) {
+	name := word.Name()
+	for _, k := range []struct {
+		name  string
+		holds string // who holds its store of the flag
+		want  uint64 // what c sees of it
+		races bool
+	}{{"the news of another", "b", 1, false}, {"its own news", "a", 0, true}} {
+		t.Run(k.name, func(t *testing.T) {
+			w := newBuffered(t, 3, machine.PreemptNone)
+			var x machine.PlainWord
+			var flag machine.Word
+			x.Init(w.m, plain, 0)
+			flag.Init(word, 0, 0)
+			saw := uint64(99)
+			w.task("a", 0, 0, func(c *machine.Ctx) { x.Store(c, 1); flag.Store(c, 1) })
+			if k.holds == "b" {
+				w.task("b", 1, 1, func(c *machine.Ctx) { flag.Store(c, 2) })
+			}
+			w.task("c", 2, 2, func(c *machine.Ctx) { saw = flag.Load(c); x.Load(c) })
+			w.run("", dep{k.holds, machine.KStore, name, 1, hold, false})
+			if saw != k.want {
+				t.Fatalf("c sees %d of the flag, want %d", saw, k.want)
+			}
+			if k.races {
+				wantFaults(t, w.m, fault.DataRace)
+			} else {
+				wantFaults(t, w.m)
+			}
+		})
+	}
+}
