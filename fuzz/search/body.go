@@ -2,7 +2,6 @@ package search
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -67,9 +66,6 @@ func (b *body) again(r *explore.Run) error {
 	}
 	return nil
 }
-
-// errStop ends a search early without anything wrong.
-var errStop = errors.New("stop")
 
 // guarded calls f and turns a panic into an error.
 func guarded(f func() error) (err error) {

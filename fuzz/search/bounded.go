@@ -167,9 +167,7 @@ func (l *layer) unit(b *body, all *explore.Bounded, i int) (*tally, error) {
 		return err
 	})
 	if t.finding != nil && !l.opt.All {
-		for old := l.stop.Load(); int64(i) < old && !l.stop.CompareAndSwap(old, int64(i)); {
-			old = l.stop.Load()
-		}
+		l.stopBehind(int64(i))
 		return t, err
 	}
 	if cut && int64(i) > l.stop.Load() {
@@ -177,6 +175,13 @@ func (l *layer) unit(b *body, all *explore.Bounded, i int) (*tally, error) {
 	}
 	t.cut = cut
 	return t, err
+}
+
+// stopBehind says that units behind one need not be searched.
+func (l *layer) stopBehind(unit int64) {
+	for old := l.stop.Load(); unit < old && !l.stop.CompareAndSwap(old, unit); {
+		old = l.stop.Load()
+	}
 }
 
 // tell tells of progress.
@@ -216,21 +221,4 @@ func (l *layer) gather() (complete bool) {
 	}
 	l.level(string(Bound), l.total, sum, complete)
 	return complete
-}
-
-// join adds what another part gave.
-func (t *tally) join(u *tally) {
-	if t.finding == nil && u.finding != nil {
-		t.first, t.finding, t.anchors, t.hash = t.schedules+u.first, u.finding, u.anchors, u.hash
-	}
-	t.schedules += u.schedules
-	t.redundant += u.redundant
-	t.points += u.points
-	t.counts.Add(&u.counts)
-	t.found += u.found
-	t.capped = t.capped || u.capped
-	//tidy:maporder a set joins a set
-	for v := range u.states {
-		t.capped = !t.states.add(v) || t.capped
-	}
 }

@@ -96,9 +96,7 @@ func (l *layer) draw(k Strategy, depth, steps, n int) {
 			return
 		}
 		if t.finding != nil && !l.opt.All {
-			for old := l.stop.Load(); i < old && !l.stop.CompareAndSwap(old, i); {
-				old = l.stop.Load()
-			}
+			l.stopBehind(i)
 		}
 		l.mu.Lock()
 		l.tallies[i] = t
@@ -123,7 +121,7 @@ func (s *search) guided(n int) error {
 				return r.Err
 			}
 			t.add(&r, b)
-			s.progress(-1, t, 0, 0)
+			s.progress(t)
 			if r.Bad && !s.opt.All {
 				return nil
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 
@@ -43,11 +44,7 @@ func (l *layer) save() {
 	st := &State{Departures: l.total, Parts: len(l.units),
 		Refused: l.search.refused || l.refused.Load(), Before: Sums{l.res.Schedules, l.res.Points},
 		Levels: slices.Clone(l.res.Levels)}
-	all := states{}
-	//tidy:maporder a set joins a set
-	for v := range l.seen {
-		all[v] = struct{}{}
-	}
+	all := maps.Clone(l.sum.states)
 	for i, t := range l.tallies {
 		if t == nil || t.cut || t.finding != nil {
 			continue
@@ -75,12 +72,12 @@ const saveEvery = 16
 // with.
 func (s *search) resume(st *State) int {
 	s.refused = st.Refused
-	s.res.Schedules, s.res.Points = st.Before.Schedules, st.Before.Points
+	s.sum.schedules, s.sum.points = st.Before.Schedules, st.Before.Points
 	s.res.Levels = slices.Clone(st.Levels)
 	for _, v := range st.States {
-		s.seen.add(v)
+		s.sum.states.add(v)
 	}
-	s.res.States = len(s.seen)
+	s.res.fill(&s.sum)
 	return st.Departures
 }
 

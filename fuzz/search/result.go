@@ -88,50 +88,48 @@ type tally struct {
 // add takes one run into account.
 func (t *tally) add(r *explore.Run, b *body) {
 	t.schedules++
-	t.points += r.Points
 	t.counts.Add(&b.res.Counts)
 	if t.states == nil {
 		t.states = states{}
 	}
 	t.capped = !t.states.add(r.State) || t.capped
-	if r.Bad {
-		t.found++
-		t.keep(r, b)
-	}
+	t.begun(r, b)
 }
 
-// begun takes a run into account that was begun in vain: it counts only when it shows something
-// first.
+// begun takes a run into account that is no schedule of its own, since it was begun in vain: its
+// points count, and what it shows.
 func (t *tally) begun(r *explore.Run, b *body) {
 	t.points += r.Points
-	if r.Bad {
-		t.found++
-		t.keep(r, b)
+	if !r.Bad {
+		return
 	}
-}
-
-// keep notes the first finding.
-func (t *tally) keep(r *explore.Run, b *body) {
+	t.found++
 	if t.finding == nil {
 		t.first, t.finding, t.hash = max(1, t.schedules), b.res.Finding(), r.Hash
 		t.anchors = b.runner.Recorded()
 	}
 }
 
-// join adds what a part gave to the result.
-func (r *Result) join(t *tally, seen states) {
-	if t.finding != nil && r.Finding == nil {
-		r.First, r.Finding, r.Anchors, r.Hash = r.Schedules+t.first, t.finding, t.anchors, t.hash
+// join adds what another part gave.
+func (t *tally) join(u *tally) {
+	if t.finding == nil && u.finding != nil {
+		t.first, t.finding, t.anchors, t.hash = t.schedules+u.first, u.finding, u.anchors, u.hash
 	}
-	r.Schedules += t.schedules
-	r.Redundant += t.redundant
-	r.Points += t.points
-	r.Counts.Add(&t.counts)
-	r.Found += t.found
-	r.Capped = r.Capped || t.capped
+	t.schedules += u.schedules
+	t.redundant += u.redundant
+	t.points += u.points
+	t.counts.Add(&u.counts)
+	t.found += u.found
+	t.capped = t.capped || u.capped
 	//tidy:maporder a set joins a set
-	for v := range t.states {
-		r.Capped = !seen.add(v) || r.Capped
+	for v := range u.states {
+		t.capped = !t.states.add(v) || t.capped
 	}
-	r.States = len(seen)
+}
+
+// fill takes over what all parts gave.
+func (r *Result) fill(t *tally) {
+	r.Schedules, r.Redundant, r.Points, r.Counts = t.schedules, t.redundant, t.points, t.counts
+	r.Found, r.First, r.Finding, r.Anchors, r.Hash = t.found, t.first, t.finding, t.anchors, t.hash
+	r.States, r.Capped = len(t.states), t.capped
 }

@@ -19,8 +19,8 @@ type search struct {
 	p    *oracle.Compiled
 	v    *impls.Variant
 	res  *Result
-	seen states
-	left int // schedules that may still be made, -1 for any number
+	sum  tally // of all that was searched
+	left int   // schedules that may still be made, -1 for any number
 	// refused says that schedules beyond the bounds were left out.
 	refused bool
 }
@@ -41,7 +41,8 @@ func Run(ctx context.Context, p *oracle.Compiled, v *impls.Variant, opt Options)
 		res.Left = "remote: its steps cannot be chosen"
 		return res, nil
 	}
-	s := &search{ctx: ctx, opt: opt, p: p, v: v, res: res, seen: states{}, left: -1}
+	s := &search{ctx: ctx, opt: opt, p: p, v: v, res: res, left: -1,
+		sum: tally{states: states{}}}
 	if opt.Max > 0 {
 		s.left = opt.Max
 	}
@@ -50,9 +51,6 @@ func Run(ctx context.Context, p *oracle.Compiled, v *impls.Variant, opt Options)
 		res.Done = res.Complete
 	} else {
 		res.Complete, res.Exhausted = false, false
-	}
-	if errors.Is(err, errStop) {
-		err = nil
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", v.Name, err)
@@ -116,7 +114,8 @@ func (s *search) done() bool { return stopped(s.ctx) || s.res.Finding != nil && 
 
 // level adds what one number of departures, or one strategy, gave.
 func (s *search) level(name string, departures int, t *tally, complete bool) {
-	s.res.join(t, s.seen)
+	s.sum.join(t)
+	s.res.fill(&s.sum)
 	s.res.Levels = append(s.res.Levels, Level{Name: name, Departures: departures,
 		Schedules: t.schedules, Found: t.found, Complete: complete})
 }
@@ -148,10 +147,10 @@ func movable(p *oracle.Compiled) []int {
 	return tasks
 }
 
-func (s *search) ordersWith(b *body, o *explore.Orders) (*tally, bool, error) {
-	t := &tally{}
+func (s *search) ordersWith(b *body, o *explore.Orders) (t *tally, done bool, err error) {
+	t = &tally{}
 	var check error
-	err := guarded(func() error {
+	err = guarded(func() error {
 		sum, err := o.Explore(b, func(r *explore.Run, complete bool) bool {
 			if r.Bad && o.Unfair() && endless(b.res) {
 				r.Bad, complete = false, false
@@ -165,20 +164,15 @@ func (s *search) ordersWith(b *body, o *explore.Orders) (*tally, bool, error) {
 			if r.Bad && !s.opt.All || !s.allow() {
 				return false
 			}
-			s.progress(-1, t, 0, 0)
+			s.progress(t)
 			check = b.again(r)
 			return check == nil
 		})
 		t.redundant = sum.Redundant + sum.Idle + t.unfair
-		if !sum.Done && err == nil && check == nil {
-			err = errStop
-		}
+		done = sum.Done
 		return errors.Join(err, check)
 	})
-	if errors.Is(err, errStop) {
-		return t, false, nil
-	}
-	return t, err == nil, err
+	return t, done && err == nil, err
 }
 
 // endless says whether all that is wrong with a run is that an operation found no end. Where
@@ -204,11 +198,10 @@ func (s *search) allow() bool {
 // progressEvery is the number of schedules between two words about progress.
 const progressEvery = 1024
 
-func (s *search) progress(departures int, t *tally, part, parts int) {
+func (s *search) progress(t *tally) {
 	if s.opt.Progress == nil || t.schedules%progressEvery != 0 {
 		return
 	}
-	s.opt.Progress(Progress{Subject: s.v, Departures: departures,
-		Schedules: s.res.Schedules + t.schedules, Points: s.res.Points + t.points, Part: part,
-		Parts: parts})
+	s.opt.Progress(Progress{Subject: s.v, Departures: -1,
+		Schedules: s.res.Schedules + t.schedules, Points: s.res.Points + t.points})
 }

@@ -167,6 +167,3 @@ func (c *Ctx) Over() bool { return c.done || c.pos == After && !c.inLine && c.de
 
 // Kind is the kind of point that c stands at.
 func (c *Ctx) Kind() Kind { return c.at }
-
-// Passed is the number of barriers behind the run.
-func (s *Sim) Passed() int { return s.passed }
