@@ -153,8 +153,10 @@ func (s *search) ordersWith(b *body, o *explore.Orders) (t *tally, done bool, er
 	err = guarded(func() error {
 		sum, err := o.Explore(b, func(r *explore.Run, complete bool) bool {
 			if r.Bad && o.Unfair() && endless(b.res) {
+				if complete { // else it counts as begun in vain already
+					t.unfair++
+				}
 				r.Bad, complete = false, false
-				t.unfair++
 			}
 			if complete {
 				t.add(r, b)

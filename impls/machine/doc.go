@@ -149,9 +149,11 @@
 // # Watching
 //
 // A [Watcher] is a chooser that is told which objects each step touches ([Access]), and
-// can ask who could run ([Sim.CanRun], [Sim.CanDeliver], [Sim.CanLeave]) and whether a step
-// has to wait ([Ctx.Waits]): what a search needs that leaves out schedules which differ only
-// in the order of steps that have nothing to do with each other.
+// can ask who could run ([Sim.CanRun], [Sim.CanDeliver], [Sim.CanLeave], [CPU.Admits]),
+// whether a step has to wait ([Ctx.Waits]) and for which lock ([Ctx.Wants]): what a search
+// needs that leaves out schedules which differ only in the order of steps that have nothing
+// to do with each other. A [Picker] is also asked who comes when a handler on an idle CPU
+// has returned.
 //
 // # Findings
 //

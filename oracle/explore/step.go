@@ -6,7 +6,7 @@ import "allocfuzz/impls/machine"
 // matters.
 type step struct {
 	proc   int
-	places uint64 // CPUs, and tasks that are moved, whose steps it is ordered with
+	places uint64 // CPUs whose steps it is ordered with, a bit each
 	acc    []machine.Access
 	moved  bool // a migration
 	sync   bool // comes behind everything before it: a barrier, a wait that was given up

@@ -7,6 +7,9 @@
 //   - Survey and Single try one departure at every point, one at a time (bound 1).
 //   - Random departs by a seeded generator; it feeds the round-trip tests.
 //
+// What could be chosen at a point is Binding.Departures: the searches of oracle/explore
+// stand on it.
+//
 // A schedule is written down from the decisions of a run with FromDecisions.
 package sched
 
