@@ -2,12 +2,14 @@ package fuzz
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"allocfuzz/corpus"
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz/input"
 	"allocfuzz/fuzz/pairs"
 	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
 	"allocfuzz/oracle/sched"
 )
@@ -17,14 +19,18 @@ import (
 type Session struct {
 	Subjects []*impls.Variant
 	Boot     Boot // of the machines of inputs that give no such parameters
-	runner   *oracle.Runner
-	decoder  input.Decoder
-	replay   *sched.Replay
-	compare  oracle.Comparison
-	pairs    []*pairs.Pair  // of Subjects, made when they are first wanted
-	twice    bool           // the next program's runs are made twice
-	points   []sched.Points // that each subject has, for lenient schedules
-	Stats    Stats
+	// Known are bugs that do not stop the session: they are counted in Stats, and what else an
+	// input shows is looked for.
+	Known   *Known
+	runner  *oracle.Runner
+	decoder input.Decoder
+	replay  *sched.Replay
+	compare oracle.Comparison
+	pairs   []*pairs.Pair                 // of Subjects, made when they are first wanted
+	twice   bool                          // the next program's runs are made twice
+	points  []sched.Points                // that each subject has, for lenient schedules
+	at      atomic.Pointer[impls.Variant] // subject that runs, for whoever watches
+	Stats   Stats
 }
 
 // Stats count what a session did, by number of subject.
@@ -35,13 +41,15 @@ type Stats struct {
 	Points   uint64
 	Compared int // operations compared between subjects
 	LeftOut  int // and left out of the comparison
+	// Known counts the findings of bugs that are known, by subject and title with a tab between.
+	Known map[string]int
 }
 
 // NewSession makes a session for subjects.
 func NewSession(subjects []*impls.Variant) *Session {
 	s := &Session{Subjects: subjects, runner: oracle.NewRunner(), replay: sched.NewReplay(0, nil),
 		Stats: Stats{Programs: make([]int, len(subjects)),
-			Counts: make([]oracle.Counts, len(subjects))}}
+			Counts: make([]oracle.Counts, len(subjects)), Known: map[string]int{}}}
 	s.points = make([]sched.Points, len(subjects))
 	for i := range s.points {
 		s.points[i] = sched.Points{}
@@ -152,7 +160,7 @@ func (s *Session) Debugged(data []byte) (*Failure, error) {
 func (s *Session) input(data []byte, means func([]byte) input.DecodeOptions,
 	run func(*prog.Program) (*Failure, error)) (*Failure, error) {
 	opt := means(data)
-	defer Watch(func() []byte {
+	defer s.watch(func() []byte {
 		p := input.Decode(data, opt)
 		s.Boot.Apply(p)
 		return prog.Format(p)
@@ -222,6 +230,8 @@ func (s *Session) run(c *oracle.Compiled, i int, v *impls.Variant, opt oracle.Op
 	if opt.Chooser != nil {
 		s.replay.Loosen(s.points[i])
 	}
+	s.at.Store(v)
+	defer s.at.Store(nil)
 	res := s.runner.Run(c, v, opt)
 	if res.Err != nil {
 		return nil, res.Err
@@ -229,8 +239,11 @@ func (s *Session) run(c *oracle.Compiled, i int, v *impls.Variant, opt oracle.Op
 	s.Stats.Programs[i]++
 	s.Stats.Counts[i].Add(&res.Counts)
 	s.Stats.Points += res.Steps
-	if len(res.Faults) > 0 {
-		return s.explain(c, v, opt, res.Finding())
+	if f := res.Finding(); f != nil {
+		if s.known(f.Subject, f.Title, f.Also...) {
+			return nil, nil
+		}
+		return s.explain(c, v, opt, f)
 	}
 	s.compare.Add(v, res.Events, res.Apart())
 	return nil, nil
@@ -240,14 +253,27 @@ func (s *Session) differences(c *oracle.Compiled) (*Failure, error) {
 	ds := s.compare.Differences()
 	s.Stats.Compared += s.compare.Compared
 	s.Stats.LeftOut += s.compare.LeftOut
-	if len(ds) == 0 {
-		return nil, nil
+	for i := range ds {
+		d := &ds[i]
+		if s.known(d.Subject.Name, d.Fault.Title) {
+			continue
+		}
+		rep, err := s.runner.Explain(c, d.Subject, nil, oracle.Options{Extra: &d.Fault})
+		if err != nil {
+			return nil, err
+		}
+		return &Failure{Report: rep, Variant: d.Subject, Reference: s.reference(c)}, nil
 	}
-	rep, err := s.runner.Explain(c, ds[0].Subject, nil, oracle.Options{Extra: &ds[0].Fault})
-	if err != nil {
-		return nil, err
+	return nil, nil
+}
+
+// known counts a finding when its bug is known.
+func (s *Session) known(subject string, title fault.Title, also ...fault.Title) bool {
+	first, ok := s.Known.Find(subject, string(title), plain(also)...)
+	if ok {
+		s.Stats.Known[subject+"\t"+first]++
 	}
-	return &Failure{Report: rep, Variant: ds[0].Subject, Reference: s.reference(c)}, nil
+	return ok
 }
 
 // explain runs the input again, recording what really happened: the report's

@@ -6,8 +6,10 @@ import (
 	"hash/fnv"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +29,12 @@ const (
 	// EnvDebug and EnvRules are boot parameters for the machines of inputs without any.
 	EnvDebug = "ALLOCFUZZ_DEBUG"
 	EnvRules = "ALLOCFUZZ_RULES"
+	// EnvKnown is a file of bugs that are known beside those that the committed programs
+	// expect, as ReadKnown reads it.
+	EnvKnown = "ALLOCFUZZ_KNOWN"
+	// EnvGoOn, when it is not empty, has a target write what it finds to EnvFindings and go on,
+	// once for each bug. Without it a target fails at the first bug that is not known.
+	EnvGoOn = "ALLOCFUZZ_GO_ON"
 	// EnvFindings is a directory for findings: NAME.prog and NAME.txt each.
 	EnvFindings = "ALLOCFUZZ_FINDINGS"
 	// EnvStats is a directory for counts: one file a process, written now and then.
@@ -151,39 +159,64 @@ func keep(subjects []*impls.Variant, suits func(*impls.Variant) bool) []*impls.V
 }
 
 // Run runs one input and fails tb with the program, its history and the command
-// that repeats it when a subject misbehaves.
+// that repeats it when a subject misbehaves in a way that is not known. With EnvGoOn
+// it is written down, and known from then on.
 func (t *Target) Run(tb TB, data []byte) {
 	tb.Helper()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.s == nil {
-		subjects, err := Select(os.Getenv(EnvSubjects))
-		if err != nil {
-			tb.Fatalf("allocfuzz: %s: %v", EnvSubjects, err)
+		if err := t.begin(); err != nil {
+			tb.Fatalf("allocfuzz: %v", err)
 		}
-		boot, err := envBoot()
+	}
+	for {
+		f, err := t.run(t.s, data)
 		if err != nil {
 			tb.Fatalf("allocfuzz: %v", err)
 		}
-		if t.pick != nil {
-			subjects = t.pick(subjects)
+		t.count(f != nil)
+		if f == nil {
+			return
 		}
-		t.s = NewSession(subjects)
-		t.s.Boot = boot
+		if text, saved := t.tell(f); !saved || os.Getenv(EnvGoOn) == "" {
+			tb.Fatalf("%s", text)
+		}
+		t.s.Known.Learn(f.Report.Finding) // what else the input shows comes next
 	}
-	f, err := t.run(t.s, data)
+}
+
+// begin makes the session that the environment asks for.
+func (t *Target) begin() error {
+	subjects, err := Select(os.Getenv(EnvSubjects))
 	if err != nil {
-		tb.Fatalf("allocfuzz: %v", err)
+		return fmt.Errorf("%s: %w", EnvSubjects, err)
 	}
-	t.count(f != nil)
-	if f == nil {
-		return
+	boot, err := envBoot()
+	if err != nil {
+		return err
 	}
-	tb.Fatalf("%s", t.tell(f))
+	known, err := Expected(nil)
+	if err != nil {
+		return err
+	}
+	if name := os.Getenv(EnvKnown); name != "" {
+		more, err := ReadKnown(name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", EnvKnown, err)
+		}
+		known.Join(more)
+	}
+	if t.pick != nil {
+		subjects = t.pick(subjects)
+	}
+	t.s = NewSession(subjects)
+	t.s.Boot, t.s.Known = boot, known
+	return nil
 }
 
 // tell writes a failure down where EnvFindings says, and returns its text.
-func (t *Target) tell(f *Failure) string {
+func (t *Target) tell(f *Failure) (text string, saved bool) {
 	dir := os.Getenv(EnvFindings)
 	if dir == "" {
 		dir = filepath.Join(os.TempDir(), "allocfuzz-findings")
@@ -194,7 +227,7 @@ func (t *Target) tell(f *Failure) string {
 	if err != nil {
 		fmt.Fprintf(out, "\n(%s: %v)\n", NotSaved, err)
 	}
-	return "\n" + out.String()
+	return "\n" + out.String(), err == nil
 }
 
 // NotSaved is what a target says of a finding that could not be saved.
@@ -330,6 +363,9 @@ func (s *Stats) encode(subjects []*impls.Variant) []byte {
 		c := &s.Counts[i]
 		b = fmt.Appendf(b, "subject %s %d %d %d %d %d\n", v.Name, s.Programs[i], c.Operations,
 			c.Unsupported, c.Skipped, c.Refused)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Known)) {
+		b = fmt.Appendf(b, "known %d %s\n", s.Known[key], key)
 	}
 	return b
 }

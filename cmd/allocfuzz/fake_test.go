@@ -50,8 +50,7 @@ func fakeFuzz() {
 	case "found":
 		fakeFinding("long", "cpu0 p = malloc 10\ncpu0 q = malloc 10\n")
 		fakeFinding("short", "cpu0 p = malloc 10\n")
-		fakeInput(target)
-		fail("    TITLE: slub-2008-seq: inuse wrong")
+		fakeKnown(target)
 	case "unsaved":
 		fakeInput(target)
 		fail("TITLE: slub-2008-seq: inuse wrong\n(" + fuzz.NotSaved + ": disk full)")
@@ -78,9 +77,22 @@ func fakeFuzz() {
 	case "fault":
 		fakeInput(target)
 		fail("panic: allocfuzz: the model is lost")
-	case "hung":
+	case "died":
 		fakeInput(target)
 		fail("fuzzing process hung or terminated unexpectedly: exit status 2")
+	case "hung":
+		write(filepath.Join(os.Getenv(fuzz.EnvFindings), "hung.txt"), "TITLE: slub-2008-seq: "+
+			"hung\nCLASS: process\nIDENTITY: slub-2008-seq: hung\nREPLAY: allocfuzz replay\n\n")
+		write(filepath.Join(os.Getenv(fuzz.EnvFindings), "hung.prog"), "allocfuzz 1\n"+
+			"cpu0 p = malloc 10\n")
+		write(filepath.Join(os.Getenv(fuzz.EnvStats), "ended-1"), "ended hung\n")
+		fakeInput(target)
+		fail("fuzzing process hung or terminated unexpectedly: exit status 2")
+	case "killed":
+		fail("fuzzing process terminated by unexpected signal; no crash will be recorded: " +
+			"signal: killed")
+	case "seed":
+		fakeSeed(target)
 	case "broken":
 		fail("signal: segmentation fault")
 	}
@@ -124,6 +136,25 @@ func fakeFinding(name, lines string) {
 		"ALSO: slab lost; pages leaked\nIDENTITY: slub-2008-seq: inuse wrong in malloc\n"+
 		"REPLAY: allocfuzz replay --subject slub-2008-seq "+at+".prog\nTRACE: 00\n\nPROGRAM\n")
 	write(at+".prog", "allocfuzz 1\n"+lines)
+}
+
+// fakeKnown counts findings as a fuzz target does: of a bug that was met before, and of one that
+// a committed program expects.
+func fakeKnown(target string) {
+	write(filepath.Join(os.Getenv(fuzz.EnvStats), target+"-2"), "known 41 slub-2008-seq\t"+
+		"inuse wrong\nknown 7 slub-2008-cmpxchg\tobject handed out twice\n")
+}
+
+// fakeSeed dies of an input of the fuzzer's corpus while that has one.
+func fakeSeed(target string) {
+	for _, arg := range os.Args {
+		cache, ok := strings.CutPrefix(arg, "-test.fuzzcachedir=")
+		bad := filepath.Join(cache, target, "00112233445566ff")
+		if _, err := os.Stat(bad); ok && err == nil {
+			fail("failure while testing seed corpus entry: " + target + "/00112233445566ff\n" +
+				"fuzzing process hung or terminated unexpectedly: exit status 2")
+		}
+	}
 }
 
 // fakeInput leaves an input as the fuzz engine does.

@@ -7,14 +7,19 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"allocfuzz/corpus"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/impls"
+	"allocfuzz/oracle"
 )
 
 // runFlags are the flags of run.
@@ -91,7 +96,10 @@ type session struct {
 	work     string // thrown away at the end
 	made     bool   // the folder of findings was not there before
 	tally    engine.Tally
-	began    bool // the fuzzing of every target was carried out
+	known    *fuzz.Known    // bugs that committed programs expect
+	expected engine.Buckets // those that were met
+	buckets  engine.Buckets // those that nobody expects
+	began    bool           // the fuzzing of every target was carried out
 }
 
 // run is the main job.
@@ -145,7 +153,8 @@ func (s *session) check() (err error) {
 		return fmt.Errorf("--target: %w", err)
 	}
 	s.tally = engine.NewTally(s.subjects)
-	return nil
+	s.known, err = engine.Expected(s.root)
+	return err
 }
 
 // folders makes the folders of the run.
@@ -200,10 +209,10 @@ func (s *session) fuzz(ctx context.Context) error {
 	}
 	a.doc.BuildSeconds = took.Seconds()
 	a.sayf("built in %v, which is not part of the time", took.Round(time.Millisecond))
-	a.sayf("findings go to %s", f.out)
 	m := a.newMeter(f.plain)
 	job := &engine.Job{Binary: bin, Targets: s.targets, For: f.budget, Parallel: f.parallel,
-		Boot: s.boot, Work: s.work, Cache: f.cache, Out: f.out, Progress: m.show, Log: m.log}
+		Boot: s.boot, Work: s.work, Cache: f.cache, Out: f.out, Known: s.known,
+		Buckets: &s.buckets, Progress: m.show, Log: m.log}
 	for _, v := range s.subjects {
 		job.Subjects = append(job.Subjects, v.Name)
 	}
@@ -216,11 +225,201 @@ func (s *session) fuzz(ctx context.Context) error {
 	for name, c := range res.Tally {
 		s.tally.Add(name, *c)
 	}
-	for i := range res.Findings {
-		if !res.Findings[i].Known {
-			a.found()
+	//tidy:maporder sums
+	for key, n := range res.Known {
+		s.expect(key, n)
+	}
+	return errors.Join(res.Faults...)
+}
+
+// expect counts a bug that is known: subject, tab, title.
+func (s *session) expect(key string, times int) {
+	if s.expected.Count(key, times) {
+		return
+	}
+	subject, title, _ := strings.Cut(key, "\t")
+	s.expected.Add(engine.Finding{Title: title, Also: []string{}, Subject: subject, Known: true,
+		Identity: subject + ": " + title}, 0)
+	s.expected.Count(key, times-1)
+}
+
+// corpus replays the committed programs: each on the subjects of the run, and,
+// when nobody named subjects, on those for which it has a schedule. A bug that one of them
+// expects of a subject is known in all.
+func (s *session) corpus(ctx context.Context) {
+	r := engine.NewReplayer(oracle.Options{})
+	defer r.Close()
+	files := 0
+	for file := range corpus.All() {
+		if ctx.Err() != nil {
+			return
+		}
+		files++
+		if err := s.committed(ctx, r, file); err != nil && ctx.Err() == nil {
+			s.app.fail(err)
 		}
 	}
-	a.doc.Findings = append(a.doc.Findings, res.Findings...)
-	return errors.Join(res.Faults...)
+	s.app.sayf("replayed %d committed programs", files)
+}
+
+// committed replays one committed program.
+func (s *session) committed(ctx context.Context, r *engine.Replayer, file corpus.File) error {
+	p, err := file.Program()
+	if err != nil {
+		return err
+	}
+	subjects := append([]*impls.Variant(nil), s.subjects...)
+	if len(s.flags.pick.names) == 0 {
+		subjects = unique(append(subjects, engine.Owners(p)...))
+	}
+	list, err := r.Program(ctx, p, subjects)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if err := s.replayed(&list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replayed takes in what one program showed on one subject, and saves what is not
+// known.
+func (s *session) replayed(r *engine.Replay) error {
+	v := r.Verdict.Subject
+	if _, ok := s.tally[v.Name]; ok {
+		s.tally.Add(v.Name, r.Counts())
+	}
+	if r.Err != nil {
+		return r.Err
+	}
+	for _, f := range r.Findings {
+		switch engine.Mark(s.known, &f); {
+		case f.Title == engine.Missing:
+			s.app.found()
+			s.app.doc.Findings = append(s.app.doc.Findings, f)
+		case f.Known:
+			s.expected.Add(f, 0)
+		default:
+			if err := s.surprise(r, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// surprise saves a finding of a committed program that nobody expects.
+func (s *session) surprise(r *engine.Replay, f engine.Finding) error {
+	s.app.found()
+	file, err := (&fuzz.Failure{Report: r.Report, Variant: r.Verdict.Subject,
+		Reference: r.Against}).Save(s.flags.out)
+	if err != nil {
+		return fileError(file, err)
+	}
+	f.File, f.Command = file, r.Report.Command
+	f.Report = strings.TrimSuffix(file, ".prog") + ".txt"
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	if _, lost := s.buckets.Add(f, info.Size()); lost != nil {
+		os.Remove(lost.File)
+		os.Remove(lost.Report)
+	}
+	return nil
+}
+
+// end tells what the run did: the tables, or the document, and what is wrong with
+// the run itself.
+func (s *session) end(cut bool) {
+	a := s.app
+	for _, v := range s.subjects {
+		c := s.tally[v.Name]
+		a.doc.Subjects = append(a.doc.Subjects, describe(v, c))
+		if c.Programs == 0 && !cut {
+			a.fail(fmt.Errorf("%s ran no program: nothing was tested there; look at its "+
+				"capabilities and machines with allocfuzz subjects", v.Name))
+		}
+	}
+	faultless := a.status != statusWrong
+	for i := range a.doc.Targets {
+		if t := &a.doc.Targets[i]; t.Execs == 0 && !cut && faultless {
+			a.fail(fmt.Errorf("%s ran no input: nothing was fuzzed there; give --for more time",
+				t.Name))
+		}
+	}
+	fresh := s.buckets.Findings()
+	if len(fresh) > 0 {
+		a.found()
+	}
+	a.doc.Findings = slices.Concat(s.expected.Findings(), fresh, a.doc.Findings)
+	a.doc.Out = s.flags.out
+	s.remember()
+	if !a.json {
+		s.targetTable()
+		s.subjectTable()
+		s.findingTable()
+	}
+	if cut {
+		a.sayf("interrupted: what was found so far is complete on disk")
+		a.interrupted()
+	}
+}
+
+// targetTable prints what fuzzing gave.
+func (s *session) targetTable() {
+	if len(s.app.doc.Targets) == 0 {
+		return
+	}
+	names := []string{"time", "execs", "execs/s", "points/s", "new", "corpus", "starts"}
+	t := s.app.newTable("target", "time", "execs", "execs/s", "points/s", "new", "corpus", "starts")
+	t.SetColumnConfigs(numbers(names...))
+	for _, r := range s.app.doc.Targets {
+		took := time.Duration(r.Seconds * float64(time.Second)).Round(100 * time.Millisecond)
+		points := ""
+		if r.Points > 0 {
+			points = rate(r.PointsPerS)
+		}
+		t.AppendRow(table.Row{r.Name, took, r.Execs, fmt.Sprintf("%.0f", r.ExecsPerS), points,
+			r.Interesting, r.Corpus, r.Starts})
+	}
+	t.Render()
+	fmt.Fprintln(s.app.out)
+}
+
+// subjectTable prints what every subject did.
+func (s *session) subjectTable() { s.app.summary(s.subjects, s.tally) }
+
+// findingTable prints what was found, and how to see it again.
+func (s *session) findingTable() {
+	a := s.app
+	fmt.Fprintln(a.out)
+	known, met := 0, 0
+	for i := range a.doc.Findings {
+		f := &a.doc.Findings[i]
+		if f.Known {
+			known, met = known+1, met+f.Count
+			continue
+		}
+		a.tellFound(f)
+	}
+	fmt.Fprintf(a.out, "%d found, %d known and expected (met %d times)\n",
+		len(a.doc.Findings)-known, known, met)
+}
+
+// tellFound prints one bug: what it is called, its smallest program, and what to do with that.
+func (a *app) tellFound(f *engine.Finding) {
+	fmt.Fprintf(a.out, "FOUND %s\n", f.Identity)
+	if len(f.Also) > 0 {
+		fmt.Fprintf(a.out, "  also     %s\n", strings.Join(f.Also, "; "))
+	}
+	if f.Count > 1 {
+		fmt.Fprintf(a.out, "  met      %d times\n", f.Count)
+	}
+	fmt.Fprintf(a.out, "  file     %s\n", f.File)
+	if f.Command != "" {
+		fmt.Fprintf(a.out, "  replay   %s\n", f.Command)
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/fuzz/stress"
 	"allocfuzz/impls"
@@ -150,7 +151,10 @@ func (a *app) stress(f stressFlags) error {
 		a.sayf("%s is left out: it is in another process", v.Name)
 	}
 	a.sayf("seed %d, %d threads", cfg.Seed, cfg.Threads)
-	known := engine.Expected()
+	known, err := engine.Expected("")
+	if err != nil {
+		return err
+	}
 	cfg.Found = func(x *stress.Finding) {
 		if err := a.stressFound(x, &f, known); err != nil {
 			a.fail(err)
@@ -188,11 +192,11 @@ func inProcess(list []*impls.Variant) (here, elsewhere []*impls.Variant) {
 }
 
 // stressFound writes a finding down when it is made.
-func (a *app) stressFound(x *stress.Finding, f *stressFlags, known engine.Expectations) error {
+func (a *app) stressFound(x *stress.Finding, f *stressFlags, known *fuzz.Known) error {
 	a.found()
 	out := engine.Finding{Title: string(x.Fault.Title), Also: []string{}, Class: x.Class(),
 		Subject: x.Subject, Identity: x.Identity(), Verb: x.Verb, Command: x.Command()}
-	known.Mark(&out)
+	engine.Mark(known, &out)
 	err := f.folder()
 	if err == nil {
 		var files stress.Files

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"allocfuzz/impls"
@@ -67,12 +68,14 @@ func (t Tally) Add(name string, c Counts) {
 type stats struct {
 	inputs, points uint64
 	tally          Tally
+	known          map[string]int // findings of known bugs: subject, tab, title
+	ended          string         // why a process ended itself, "" when none did
 }
 
 // readStats sums the files of a folder, in the form that package fuzz writes. A
 // line of another form is left out: the file may be of other sources.
 func readStats(dir string) stats {
-	s := stats{tally: Tally{}}
+	s := stats{tally: Tally{}, known: map[string]int{}}
 	names, _ := filepath.Glob(filepath.Join(dir, "*"))
 	for _, name := range names {
 		text, err := os.ReadFile(name)
@@ -89,8 +92,16 @@ func readStats(dir string) stats {
 func (s *stats) line(line string) {
 	var n uint64
 	var name string
+	if count, key, ok := strings.Cut(strings.TrimPrefix(line, "known "), " "); ok &&
+		strings.HasPrefix(line, "known ") {
+		times, _ := strconv.Atoi(count)
+		s.known[strings.TrimSuffix(key, "\n")] += times
+		return
+	}
 	var c Counts
-	if _, err := fmt.Sscanf(line, "inputs %d", &n); err == nil {
+	if title, ok := strings.CutPrefix(line, "ended "); ok {
+		s.ended = strings.TrimSpace(title)
+	} else if _, err := fmt.Sscanf(line, "inputs %d", &n); err == nil {
 		s.inputs += n
 	} else if _, err := fmt.Sscanf(line, "points %d", &n); err == nil {
 		s.points += n

@@ -3,8 +3,10 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -13,68 +15,105 @@ import (
 	"allocfuzz/impls/fault"
 )
 
-// An ending is how one start of a target ended.
-type ending struct {
-	failure     error     // of the process
-	output      []string  // its last lines
-	fresh       []Finding // that it wrote down, of new identities
-	inputs      []string  // inputs that made it fail, as kept beside the findings
-	overrun     bool      // it had to be ended
-	interrupted bool      // the user ended it
+// An Ending is how a slice ended. Its spelling is public.
+type Ending string
+
+// The endings.
+const (
+	Clean       Ending = "clean"
+	Interrupted Ending = "interrupted"
+	Hang        Ending = "hang"          // an input did not return
+	OutOfMemory Ending = "out of memory" // a worker had too much
+	WorkerDeath Ending = "worker death"  // an input ended the worker
+	Flake       Ending = "flake"         // the fuzz engine gave up, without an input
+	Broken      Ending = "fault"         // of this project or of the fuzz engine
+)
+
+// Death says whether a worker ended that should not have.
+func (e Ending) Death() bool { return e == Hang || e == OutOfMemory || e == WorkerDeath }
+
+// GoesOn says whether another slice of the same target may bring more before its time is over.
+func (e Ending) GoesOn() bool { return e == Flake || e.Death() }
+
+// ended is how a start of a target ended: what it left behind.
+type ended struct {
+	run         *sliceRun
+	res         *SliceResult
+	failure     error    // of the process
+	output      []string // its last lines
+	overrun     bool     // it had to be ended
+	interrupted bool     // the user ended it
 }
 
 // has tells whether the output has a text.
-func (e *ending) has(text string) bool {
+func (e *ended) has(texts ...string) bool {
 	for _, l := range e.output {
-		if strings.Contains(l, text) {
-			return true
+		for _, t := range texts {
+			if strings.Contains(l, t) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// Texts of the fuzz engine and of this project in the output of a target.
+// Texts of the fuzz engine, the Go runtime and this project in the output of a target.
 const (
-	textHung  = "hung or terminated unexpectedly"
-	textFlake = "context deadline exceeded"
-	textFault = "allocfuzz: "
+	textHung   = "hung or terminated unexpectedly"
+	textKilled = "terminated by unexpected signal"
+	textFlake  = "context deadline exceeded"
+	textFault  = "allocfuzz: "
 )
 
-// ended judges a start by what it left behind. again says that another start may
-// find more; the error is a fault of this project or of the fuzz engine.
-func (r *targetRun) ended(e *ending) (again bool, err error) {
+// judge tells the endings apart by what was left behind: exit status and output alone prove
+// nothing, since some releases of Go fail at the end of a clean run.
+func (e *ended) judge() (Ending, error) {
+	inputs := len(e.res.Inputs)
 	switch {
 	case e.has(fuzz.NotSaved):
-		return false, e.fault("a finding could not be saved")
-	case len(e.fresh) > 0:
-		return true, nil
-	case e.has(textFault) && len(e.inputs) > 0, e.has("panic: " + textFault):
-		return false, e.fault("a fault of allocfuzz")
-	case e.has(textHung) && len(e.inputs) > 0 && r.runsSubjects():
-		return true, r.died(e)
-	case e.has("TITLE: "):
-		return false, nil // a finding that was met before
-	case len(e.inputs) > 0:
-		return false, e.fault("a failure without a finding: a fault of allocfuzz")
-	case e.interrupted:
-		return false, nil
+		return Broken, e.fault("a finding could not be saved")
+	case e.has(textFault) && inputs > 0, e.has("panic: " + textFault):
+		return Broken, e.fault("a fault of allocfuzz")
 	case e.overrun:
-		return false, e.fault("the process did not end in time and was killed")
+		return Broken, e.fault("the process did not end in time and was killed")
+	case e.interrupted:
+		return Interrupted, nil
+	case e.run.ended == string(fault.Hung):
+		return Hang, nil
+	case e.run.ended == string(fault.MemoryBlowUp):
+		return OutOfMemory, nil
+	case e.has("out of memory", "cannot allocate memory"):
+		return OutOfMemory, e.died(fault.MemoryBlowUp)
+	case e.has(textKilled):
+		e.run.job.Log("%s: a worker was killed from outside, most likely for its memory",
+			e.run.slice.Target)
+		return OutOfMemory, nil
+	case e.has(textHung) && inputs > 0 && e.target() != nil:
+		return WorkerDeath, e.died(e.manner())
+	case inputs > 0:
+		return Broken, e.fault("a failure without a finding: a fault of allocfuzz")
 	case e.failure != nil && e.has(textFlake):
-		r.sum.Flakes++
-		r.job.Log("%s: the fuzz engine gave up (%s) without an input: not counted", r.name,
-			textFlake)
-		return true, nil
+		e.run.job.Log("%s: the fuzz engine gave up (%s) without an input: not counted",
+			e.run.slice.Target, textFlake)
+		return Flake, nil
 	case e.failure != nil:
-		return false, e.fault("the process failed: " + e.failure.Error())
+		return Broken, e.fault("the process failed: " + e.failure.Error())
 	}
-	return false, nil
+	return Clean, nil
+}
+
+// manner is how a worker died that left no word.
+func (e *ended) manner() fault.Title {
+	if e.has(textHung + ": signal") {
+		return fault.Killed
+	}
+	return fault.Exited
 }
 
 // fault is the error of an ending that proves nothing.
-func (e *ending) fault(what string) error {
+func (e *ended) fault(what string) error {
 	text := what
-	for _, name := range e.inputs {
+	for _, name := range e.res.Inputs {
 		text += "\ninput: " + name
 	}
 	const most = 60
@@ -82,63 +121,89 @@ func (e *ending) fault(what string) error {
 	return fmt.Errorf("%s\n%s", text, strings.Join(out, "\n"))
 }
 
-// runsSubjects tells whether the target's inputs are programs for subjects.
-func (r *targetRun) runsSubjects() bool {
-	return r.target() != nil
-}
-
 // target is the fuzz target when its inputs are programs, else nil.
-func (r *targetRun) target() *fuzz.Target {
+func (e *ended) target() *fuzz.Target {
 	for _, t := range fuzz.Targets() {
-		if t.Name == r.name {
+		if t.Name == e.run.slice.Target {
 			return t
 		}
 	}
 	return nil
 }
 
-// died tells of an input that hung the worker or ended it, which the fuzz engine
-// does not tell apart. The subject is not known, the program is.
-func (r *targetRun) died(e *ending) error {
-	saved := e.inputs[0]
-	id := r.name + ": " + string(fault.Hung)
-	if _, ok := r.job.met[id]; ok {
+// died makes a finding of the input that ended a worker. Its subject is not known, its program is.
+func (e *ended) died(title fault.Title) error {
+	t, j := e.target(), e.run.job
+	if t == nil || len(e.res.Inputs) == 0 {
 		return nil
 	}
-	r.job.met[id] = r.name
+	saved := e.res.Inputs[0]
 	data, err := readInput(saved)
 	if err != nil {
 		return err
 	}
-	p := r.target().Program(data)
-	file := filepath.Join(r.job.Out, "hung-"+filepath.Base(saved)+".prog")
-	r.res.Findings = append(r.res.Findings, Finding{Title: string(fault.Hung),
-		Also: []string{string(fault.Exited)}, Class: fault.Process.String(), Identity: id,
-		File: file, Command: "allocfuzz replay " + fuzz.Argument(file), Target: r.name})
-	r.job.Log("%s: an input hung the target or ended its process: %s", r.name, file)
-	return fuzz.WriteBytes(file, prog.Format(p))
+	text := prog.Format(t.Program(data))
+	file := filepath.Join(j.Out, slug(title)+"-"+filepath.Base(saved)+".prog")
+	f := Finding{Title: string(title), Also: []string{}, Class: fault.Process.String(),
+		Identity: t.Name + ": " + string(title), File: file,
+		Command: "allocfuzz replay " + fuzz.Argument(file), Target: t.Name}
+	if fresh, _ := j.Buckets.Add(f, int64(len(text))); !fresh {
+		return nil
+	}
+	e.res.Fresh = append(e.res.Fresh, f)
+	j.Log("%s: an input ended its process (%s): %s", t.Name, title, file)
+	return fuzz.WriteBytes(file, text)
 }
 
+// slug is a title as part of a file name.
+func slug(title fault.Title) string { return strings.ReplaceAll(string(title), " ", "-") }
+
+// badSeed is what the fuzz engine says of an input of its corpus that fails.
+var badSeed = regexp.MustCompile(`while testing seed corpus entry: (\w+)/([0-9a-f]+)`)
+
 // keepInputs copies the inputs that the fuzz engine saved in the working folder of
-// a start to the findings.
-func (r *targetRun) keepInputs(work string) ([]string, error) {
-	names, err := filepath.Glob(filepath.Join(work, "testdata", "fuzz", r.name, "*"))
-	if err != nil || len(names) == 0 {
+// a start to the findings. One of its own corpus that fails goes there from the corpus, or
+// no start would get past it.
+func (r *sliceRun) keepInputs(output []string) ([]string, error) {
+	var from []string
+	found := filepath.Join(r.work, "testdata", "fuzz", r.slice.Target)
+	entries, err := os.ReadDir(found)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	dir := filepath.Join(r.job.Out, "inputs", r.name)
+	for _, e := range entries {
+		from = append(from, filepath.Join(found, e.Name()))
+	}
+	var gone []string
+	for _, line := range output {
+		if m := badSeed.FindStringSubmatch(line); m != nil && m[1] == r.slice.Target {
+			gone = append(gone, filepath.Join(r.job.Cache, m[1], m[2]))
+		}
+	}
+	if len(from)+len(gone) == 0 {
+		return nil, nil
+	}
+	dir := filepath.Join(r.job.Out, "inputs", r.slice.Target)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, name := range names {
+	for i, name := range append(from, gone...) {
 		text, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) && i >= len(from) {
+			continue // it is one that the sources add
+		}
 		if err != nil {
 			return out, err
 		}
 		to := filepath.Join(dir, filepath.Base(name))
 		if err := fuzz.WriteBytes(to, text); err != nil {
 			return out, err
+		}
+		if i >= len(from) {
+			if err := os.Remove(name); err != nil {
+				return out, err
+			}
 		}
 		out = append(out, to)
 	}

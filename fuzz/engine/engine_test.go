@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -205,7 +206,8 @@ func TestGather(t *testing.T) {
 	large.Doc = append([]string{"# Another."}, large.Doc...)
 	gone, kept := save(&large), save(&small)
 
-	got, err := gather(dir, before)
+	var b Buckets
+	got, err := b.Gather(dir, before)
 	if err != nil || len(got) != 1 {
 		t.Fatalf("gathered %v, error %v; want one", got, err)
 	}
@@ -223,45 +225,80 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// TestEnding: what a start left behind says how it ended.
 func TestEnding(t *testing.T) {
 	failed := errors.New("exit status 1")
 	input := []string{write(t, t.TempDir(), "in", "go test fuzz v1\n[]byte(\"\")\n")}
+	const dead = "fuzzing process hung or terminated unexpectedly: "
 	for _, c := range []struct {
 		name   string
-		e      ending
-		again  bool
-		fault  string
-		flakes int
-		found  int
+		inputs []string
+		fresh  []Finding
+		e      ended
+		want   Ending
+		fault  string // part of the error
+		found  string // title of a finding that was made
 	}{
-		{"clean", ending{}, false, "", 0, 0},
-		{"found", ending{failure: failed, inputs: input, fresh: make([]Finding, 1)},
-			true, "", 0, 0},
-		{"found again", ending{failure: failed, inputs: input, output: []string{"TITLE: a: b"}},
-			false, "", 0, 0},
-		{"flake", ending{failure: failed, output: []string{"x: context deadline exceeded"}},
-			true, "", 1, 0},
-		{"fault", ending{failure: failed, inputs: input, output: []string{"t.go:1: allocfuzz: a"}},
-			false, "a fault of allocfuzz", 0, 0},
-		{"harness without input", ending{failure: failed, output: []string{"panic: allocfuzz: no"}},
-			false, "a fault of allocfuzz", 0, 0},
-		{"hung", ending{failure: failed, inputs: input, output: []string{"fuzzing process " +
-			"hung or terminated unexpectedly: exit status 2"}}, true, "", 0, 1},
-		{"other failure", ending{failure: failed, inputs: input}, false, "without a finding", 0, 0},
-		{"interrupted", ending{failure: failed, interrupted: true}, false, "", 0, 0},
-		{"overrun", ending{failure: failed, overrun: true}, false, "did not end in time", 0, 0},
-		{"broken", ending{failure: failed}, false, "exit status 1", 0, 0},
+		{"clean", nil, nil, ended{}, Clean, "", ""},
+		{"found", nil, []Finding{{Title: "pages leaked"}}, ended{}, Clean, "", ""},
+		{"flake", nil, nil, ended{failure: failed, output: []string{"x: context deadline exceeded"}},
+			Flake, "", ""},
+		{"fault", input, nil, ended{failure: failed, output: []string{"t.go:1: allocfuzz: a"}},
+			Broken, "a fault of allocfuzz", ""},
+		{"harness without input", nil, nil,
+			ended{failure: failed, output: []string{"panic: allocfuzz: no"}},
+			Broken, "a fault of allocfuzz", ""},
+		{"fault while hung", input, nil,
+			ended{failure: failed, output: []string{"panic: allocfuzz: no", dead}},
+			Broken, "a fault of allocfuzz", ""},
+		{"unsaved", nil, nil, ended{failure: failed, output: []string{"(" + fuzz.NotSaved + ": full)"}},
+			Broken, "could not be saved", ""},
+		{"hang", input, nil, ended{failure: failed, output: []string{dead + "exit status 2"},
+			run: &sliceRun{ended: string(fault.Hung)}}, Hang, "", ""},
+		{"blow-up", input, nil, ended{failure: failed, output: []string{dead + "exit status 2"},
+			run: &sliceRun{ended: string(fault.MemoryBlowUp)}}, OutOfMemory, "", ""},
+		{"runtime out of memory", input, nil, ended{failure: failed,
+			output: []string{"fatal error: runtime: out of memory", dead + "exit status 2"}},
+			OutOfMemory, "", "memory blow-up"},
+		{"killed from outside", nil, nil, ended{failure: failed, output: []string{"fuzzing process " +
+			"terminated by unexpected signal; no crash will be recorded: signal: killed"}},
+			OutOfMemory, "", ""},
+		{"exit", input, nil, ended{failure: failed, output: []string{dead + "exit status 3"}},
+			WorkerDeath, "", "exited"},
+		{"signal", input, nil,
+			ended{failure: failed, output: []string{dead + "signal: segmentation fault"}},
+			WorkerDeath, "", "killed by a signal"},
+		{"other failure", input, nil, ended{failure: failed}, Broken, "without a finding", ""},
+		{"interrupted", nil, nil, ended{failure: failed, interrupted: true}, Interrupted, "", ""},
+		{"overrun", nil, nil, ended{failure: failed, overrun: true}, Broken, "did not end in time", ""},
+		{"broken", nil, nil, ended{failure: failed}, Broken, "exit status 1", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &targetRun{job: &Job{Out: t.TempDir(), Log: t.Logf, met: map[string]string{}},
-				name: "FuzzSequential", res: &Result{}}
-			again, err := r.ended(&c.e)
-			if again != c.again || (err == nil) != (c.fault == "") ||
-				err != nil && !strings.Contains(err.Error(), c.fault) {
-				t.Errorf("again %v, error %v; want %v and %q", again, err, c.again, c.fault)
+			j := &Job{Out: t.TempDir(), Log: t.Logf, Buckets: &Buckets{}}
+			e := &c.e
+			if e.run == nil {
+				e.run = &sliceRun{}
 			}
-			if r.sum.Flakes != c.flakes || len(r.res.Findings) != c.found {
-				t.Errorf("%d flakes, findings %v", r.sum.Flakes, r.res.Findings)
+			e.run.job, e.run.slice = j, Slice{Target: "FuzzSequential"}
+			e.res = &SliceResult{Inputs: c.inputs, Fresh: c.fresh}
+			got, err := e.judge()
+			if got != c.want || (err == nil) != (c.fault == "") ||
+				err != nil && !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("ending %q, error %v; want %q and %q", got, err, c.want, c.fault)
+			}
+			made := e.res.Fresh[len(c.fresh):]
+			if len(made) > 1 || (len(made) == 1) != (c.found != "") {
+				t.Fatalf("made %v, want %q", made, c.found)
+			}
+			if c.found == "" {
+				return
+			}
+			if made[0].Title != c.found || made[0].Identity != "FuzzSequential: "+c.found {
+				t.Errorf("made %+v, want %q", made[0], c.found)
+			}
+			if text, err := os.ReadFile(made[0].File); err != nil ||
+				!bytes.HasPrefix(text, []byte("allocfuzz 1\n")) {
+				t.Errorf("its program is %q, error %v", text, err)
 			}
 		})
 	}
@@ -467,6 +504,10 @@ func TestPaired(t *testing.T) {
 // it another title of the run, and of that subject only.
 func TestExpected(t *testing.T) {
 	twice, lost := string(fault.TwiceOut), string(fault.FreeLost)
+	known, err := Expected("")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		f    Finding
 		want bool
@@ -480,7 +521,7 @@ func TestExpected(t *testing.T) {
 		{Finding{Subject: "slub-2008-cmpxchg", Title: Missing}, false},
 	} {
 		f := tt.f
-		Expected().Mark(&f)
+		Mark(known, &f)
 		if f.Known != tt.want {
 			t.Errorf("%+v: known %v, want %v", tt.f, f.Known, tt.want)
 		}

@@ -3,10 +3,8 @@ package engine
 import (
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 
-	"allocfuzz/corpus"
 	"allocfuzz/fuzz"
 	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
@@ -29,6 +27,7 @@ type Finding struct {
 	Picture string `json:"picture,omitempty"`
 	Command string `json:"command"` // repeats it
 	Known   bool   `json:"known"`   // a committed program says that it must occur
+	Count   int    `json:"count"`   // how often it was met, 0 when that was not counted
 	Target  string `json:"target"`  // fuzz target that met it, "" for a replay
 }
 
@@ -91,85 +90,19 @@ func (f *Finding) set(key, value string) {
 	}
 }
 
-// An expectation is a title that a committed program expects of a subject.
-type expectation struct{ subject, title string }
-
-// Expectations are the bugs that committed programs expect.
-type Expectations map[expectation]bool
-
-// Expected returns those of the whole corpus: what is met again, by fuzzing or in another
-// program, is known.
-func Expected() Expectations {
-	out := Expectations{}
-	for f := range corpus.All() {
-		p, err := f.Program()
-		if err != nil {
-			panic("allocfuzz: committed program: " + err.Error())
-		}
-		for i := range p.Scheds {
-			if s := &p.Scheds[i]; s.Bug != "" {
-				out[expectation{s.Subject, s.Bug}] = true
-			}
-		}
-	}
-	return out
-}
-
-// Mark says of a finding that it is known when its title, or another one of its run, is
-// expected of its subject.
-func (x Expectations) Mark(f *Finding) {
-	f.Known = f.Known || x[expectation{f.Subject, f.Title}]
-	for _, t := range f.Also {
-		f.Known = f.Known || x[expectation{f.Subject, t}]
+// Mark says of a finding that it is known when its title, or another one of its run, is.
+func Mark(known *fuzz.Known, f *Finding) {
+	if _, ok := known.Find(f.Subject, f.Title, f.Also...); ok {
+		f.Known = true
 	}
 }
 
-// gather lists the findings of a folder that are not in before, the smallest
-// program of each identity. The larger ones are steps on the way of the go
-// command's minimiser and are removed.
-func gather(dir string, before map[string]bool) ([]Finding, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-	if err != nil {
-		return nil, err
+// Expected returns the bugs that the committed programs expect: those of the sources at root,
+// which may be newer than this command; those that were built in where root is "" or has none.
+func Expected(root string) (*fuzz.Known, error) {
+	dir := filepath.Join(root, "corpus")
+	if _, err := os.Stat(filepath.Join(dir, "regress")); root == "" || err != nil {
+		return fuzz.Expected(nil)
 	}
-	best, sizes := map[string]Finding{}, map[string]int64{}
-	for _, name := range names {
-		if before[name] {
-			continue
-		}
-		f, err := readReport(name)
-		if err != nil {
-			return nil, err
-		}
-		info, err := os.Stat(f.File)
-		if err != nil || f.Identity == "" {
-			continue // its program is not there yet
-		}
-		old, ok := best[f.Identity]
-		if ok && sizes[f.Identity] <= info.Size() {
-			old = f
-		} else {
-			best[f.Identity], sizes[f.Identity] = f, info.Size()
-		}
-		if ok {
-			os.Remove(old.File)
-			os.Remove(old.Report)
-		}
-	}
-	out := make([]Finding, 0, len(best))
-	for _, f := range best {
-		out = append(out, f)
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Identity < out[j].Identity })
-	return out, nil
-}
-
-// reports is the set of reports that a folder has.
-func reports(dir string) map[string]bool {
-	names, _ := filepath.Glob(filepath.Join(dir, "*.txt"))
-	set := make(map[string]bool, len(names))
-	for _, n := range names {
-		set[n] = true
-	}
-	return set
+	return fuzz.Expected(os.DirFS(dir))
 }

@@ -1,0 +1,160 @@
+package fuzz
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"allocfuzz/corpus"
+	"allocfuzz/corpus/prog"
+	"allocfuzz/impls/all"
+	"allocfuzz/impls/fault"
+	"allocfuzz/oracle"
+)
+
+// Known is a set of bugs that nobody wants to hear of again: for each subject the titles that it
+// is known to show. Titles that were met together are one bug, and count under the title that
+// was known first. The zero Known is empty and can be used; so can nil, but for Add.
+type Known struct{ bugs map[knownTitle]string }
+
+// A knownTitle is a title of a subject.
+type knownTitle struct{ subject, title string }
+
+// Add notes a bug of a subject: the title by which it is counted, and others that it shows. When
+// one of them is known already, all are that bug.
+func (k *Known) Add(subject, title string, also ...string) {
+	if k.bugs == nil {
+		k.bugs = map[knownTitle]string{}
+	}
+	if first, ok := k.Find(subject, title, also...); ok {
+		also, title = append(also, title), first
+	}
+	for _, t := range append(also, title) {
+		if _, ok := k.bugs[knownTitle{subject, t}]; !ok {
+			k.bugs[knownTitle{subject, t}] = title
+		}
+	}
+}
+
+// Join adds what another set knows.
+func (k *Known) Join(other *Known) {
+	for line := range bytes.Lines(other.Text()) { // in an order that is always the same
+		part := strings.Split(strings.TrimSuffix(string(line), "\n"), "\t")
+		k.Add(part[0], part[1], part[2])
+	}
+}
+
+// Learn notes a finding.
+func (k *Known) Learn(f *oracle.Finding) {
+	k.Add(f.Subject, string(f.Title), plain(f.Also)...)
+}
+
+// Find says by which title a bug is known.
+func (k *Known) Find(subject, title string, also ...string) (string, bool) {
+	if k == nil {
+		return "", false
+	}
+	if first, ok := k.bugs[knownTitle{subject, title}]; ok {
+		return first, true
+	}
+	for _, t := range also {
+		if first, ok := k.bugs[knownTitle{subject, t}]; ok {
+			return first, true
+		}
+	}
+	return "", false
+}
+
+// Finding is Find for a finding.
+func (k *Known) Finding(f *oracle.Finding) (string, bool) {
+	return k.Find(f.Subject, string(f.Title), plain(f.Also)...)
+}
+
+func plain(titles []fault.Title) []string {
+	out := make([]string, len(titles))
+	for i, t := range titles {
+		out[i] = string(t)
+	}
+	return out
+}
+
+// Text is the set in lines, in order: a subject, a tab, the title that counts, a tab and a title
+// of the same bug.
+func (k *Known) Text() []byte {
+	var lines []string
+	//tidy:maporder the lines are sorted
+	for key, first := range k.bugs {
+		lines = append(lines, key.subject+"\t"+first+"\t"+key.title+"\n")
+	}
+	slices.Sort(lines)
+	return []byte(strings.Join(lines, ""))
+}
+
+// ReadKnown reads what Text wrote. An error names the line.
+func ReadKnown(name string) (*Known, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	k, in := &Known{}, bufio.NewScanner(f)
+	for n := 1; in.Scan(); n++ {
+		part := strings.Split(in.Text(), "\t")
+		if len(part) != 3 {
+			return nil, fmt.Errorf("%s:%d: expected a subject, a title and another title of the "+
+				"same bug, with tabs between", name, n)
+		}
+		k.Add(part[0], part[1], part[2])
+	}
+	return k, in.Err()
+}
+
+// Expected returns the bugs that the programs of a corpus expect: those of its folders regress,
+// seeds and traces. A nil corpus is the one that was built in.
+func Expected(fsys fs.FS) (*Known, error) {
+	if fsys == nil {
+		fsys = corpus.Embedded()
+	}
+	k := &Known{}
+	for _, folder := range []string{"regress", "seeds", "traces"} {
+		names, err := fs.Glob(fsys, folder+"/*.prog")
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if err := k.expect(fsys, name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return k, nil
+}
+
+// expect adds what one program expects.
+func (k *Known) expect(fsys fs.FS, name string) error {
+	text, err := fs.ReadFile(fsys, name)
+	if err != nil || !bytes.Contains(text, []byte("\nsched ")) {
+		return err // traces are long, and expect nothing as a rule
+	}
+	p, err := prog.Parse(path.Join("corpus", name), bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	for i := range p.Scheds {
+		s := &p.Scheds[i]
+		if s.Bug == "" {
+			continue
+		}
+		subject := s.Subject
+		if v, ok := all.Lookup(subject); ok {
+			subject = v.Name // it may be an alias
+		}
+		k.Add(subject, s.Bug)
+	}
+	return nil
+}
