@@ -54,7 +54,8 @@ func TestKnown(t *testing.T) {
 	if err := WriteBytes(name, []byte("s\ttwice\ttwice\ns\ttwice\n")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadKnown(name); err == nil || !strings.Contains(err.Error(), "known:2: expected") {
+	_, err = ReadKnown(name)
+	if err == nil || !strings.Contains(err.Error(), "known:2: expected") {
 		t.Errorf("a line without its third part: %v", err)
 	}
 }
@@ -64,7 +65,8 @@ func TestKnown(t *testing.T) {
 func TestExpectedFiles(t *testing.T) {
 	const head = "allocfuzz 1\ncache c size=64\n\ncpu0 a = alloc c\n\n"
 	fsys := fstest.MapFS{
-		"regress/a.prog": {Data: []byte(head + "sched subject=slab-locked => bug \"inuse wrong\"\n")},
+		"regress/a.prog": {Data: []byte(head +
+			"sched subject=slab-locked => bug \"inuse wrong\"\n")},
 		"seeds/b.prog":   {Data: []byte(head)},
 	}
 	k, err := Expected(fsys)

@@ -25,9 +25,9 @@ func TestBuckets(t *testing.T) {
 		lost                 string
 	}{
 		{"s", "twice", "large", 90, []string{"live"}, true, ""},
-		{"s", "live", "medium", 50, []string{"leaked"}, false, "large"}, // joined by its title
-		{"s", "leaked", "same", 50, nil, false, "same"},                 // by the other title of one
-		{"s", "cycle", "small", 10, []string{"twice"}, false, "medium"}, // by its own other title
+		{"s", "live", "medium", 50, []string{"leaked"}, false, "large"}, // by its title
+		{"s", "leaked", "same", 50, nil, false, "same"},                 // by another of one
+		{"s", "cycle", "small", 10, []string{"twice"}, false, "medium"}, // by another of its own
 		{"r", "twice", "other", 70, nil, true, ""},
 		{"s", "lost", "apart", 5, nil, true, ""},
 	} {

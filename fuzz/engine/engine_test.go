@@ -241,7 +241,8 @@ func TestEnding(t *testing.T) {
 	}{
 		{"clean", nil, nil, ended{}, Clean, "", ""},
 		{"found", nil, []Finding{{Title: "pages leaked"}}, ended{}, Clean, "", ""},
-		{"flake", nil, nil, ended{failure: failed, output: []string{"x: context deadline exceeded"}},
+		{"flake", nil, nil,
+			ended{failure: failed, output: []string{"x: context deadline exceeded"}},
 			Flake, "", ""},
 		{"fault", input, nil, ended{failure: failed, output: []string{"t.go:1: allocfuzz: a"}},
 			Broken, "a fault of allocfuzz", ""},
@@ -251,7 +252,8 @@ func TestEnding(t *testing.T) {
 		{"fault while hung", input, nil,
 			ended{failure: failed, output: []string{"panic: allocfuzz: no", dead}},
 			Broken, "a fault of allocfuzz", ""},
-		{"unsaved", nil, nil, ended{failure: failed, output: []string{"(" + fuzz.NotSaved + ": full)"}},
+		{"unsaved", nil, nil,
+			ended{failure: failed, output: []string{"(" + fuzz.NotSaved + ": full)"}},
 			Broken, "could not be saved", ""},
 		{"hang", input, nil, ended{failure: failed, output: []string{dead + "exit status 2"},
 			run: &sliceRun{ended: string(fault.Hung)}}, Hang, "", ""},
@@ -260,8 +262,8 @@ func TestEnding(t *testing.T) {
 		{"runtime out of memory", input, nil, ended{failure: failed,
 			output: []string{"fatal error: runtime: out of memory", dead + "exit status 2"}},
 			OutOfMemory, "", "memory blow-up"},
-		{"killed from outside", nil, nil, ended{failure: failed, output: []string{"fuzzing process " +
-			"terminated by unexpected signal; no crash will be recorded: signal: killed"}},
+		{"killed from outside", nil, nil, ended{failure: failed, output: []string{"fuzzing " +
+			"process terminated by unexpected signal; no crash will be recorded: signal: killed"}},
 			OutOfMemory, "", ""},
 		{"exit", input, nil, ended{failure: failed, output: []string{dead + "exit status 3"}},
 			WorkerDeath, "", "exited"},
@@ -270,7 +272,8 @@ func TestEnding(t *testing.T) {
 			WorkerDeath, "", "killed by a signal"},
 		{"other failure", input, nil, ended{failure: failed}, Broken, "without a finding", ""},
 		{"interrupted", nil, nil, ended{failure: failed, interrupted: true}, Interrupted, "", ""},
-		{"overrun", nil, nil, ended{failure: failed, overrun: true}, Broken, "did not end in time", ""},
+		{"overrun", nil, nil, ended{failure: failed, overrun: true},
+			Broken, "did not end in time", ""},
 		{"broken", nil, nil, ended{failure: failed}, Broken, "exit status 1", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

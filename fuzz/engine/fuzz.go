@@ -73,9 +73,9 @@ const (
 	reportTick = 500 * time.Millisecond
 )
 
-// Run fuzzes every target for its share of the time; what it finds is in the job's buckets. What a target leaves is for
-// the next ones, what it takes to start and to end a process is not part of it. Run
-// ends early, with what was found so far, when ctx does.
+// Run fuzzes every target for its share of the time; what it finds is in the job's
+// buckets. What a target leaves is for the next ones, what it takes to start and to
+// end a process is not part of it. Run ends early when ctx does.
 func (j *Job) Run(ctx context.Context) *Result {
 	res := &Result{Tally: Tally{}, Known: map[string]int{}}
 	left := j.For
