@@ -67,7 +67,7 @@ func TestExpectedFiles(t *testing.T) {
 	fsys := fstest.MapFS{
 		"regress/a.prog": {Data: []byte(head +
 			"sched subject=slab-locked => bug \"inuse wrong\"\n")},
-		"seeds/b.prog":   {Data: []byte(head)},
+		"seeds/b.prog": {Data: []byte(head)},
 	}
 	k, err := Expected(fsys)
 	if err != nil {

@@ -320,6 +320,10 @@ func createBeside(path string, perm os.FileMode) (*os.File, error) {
 // WriteBytes writes a file that holds data, as WriteFile does.
 func WriteBytes(path string, data []byte) error { return writeFile(path, true, whole(data)) }
 
+// WriteLoose is WriteBytes without waiting until the data are on the disk: when the machine goes
+// down, not when the process does, the file may have lost what is in it.
+func WriteLoose(path string, data []byte) error { return writeFile(path, false, whole(data)) }
+
 // whole writes data.
 func whole(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {

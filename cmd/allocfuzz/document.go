@@ -33,6 +33,7 @@ type document struct {
 	Import       *imported             `json:"import,omitempty"`
 	Explorations []exploration         `json:"explorations,omitempty"` // explore
 	Stress       *stressDoc            `json:"stress,omitempty"`
+	Corpus       *corpusDoc            `json:"corpus,omitempty"`
 	Misuse       []misuseTable         `json:"misuse,omitempty"`   // subjects --misuse
 	Rows         []historical          `json:"rows,omitempty"`     // subjects
 	LastRun      *when                 `json:"last_run,omitempty"` // subjects: of its counts

@@ -7,11 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/gofuzz"
 	"allocfuzz/impls/fault"
 )
 
@@ -210,21 +210,15 @@ func (r *sliceRun) keepInputs(output []string) ([]string, error) {
 	return out, nil
 }
 
-// readInput reads a file of the go command's corpus: a version and one []byte.
+// readInput reads a file of the go command's corpus.
 func readInput(name string) ([]byte, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	head, value, _ := strings.Cut(string(text), "\n")
-	value, isBytes := strings.CutPrefix(strings.TrimSpace(value), "[]byte(")
-	value, closed := strings.CutSuffix(value, ")")
-	if !strings.HasPrefix(head, "go test fuzz v1") || !isBytes || !closed {
-		return nil, errors.New(name + ": expected \"go test fuzz v1\" and one []byte")
-	}
-	data, err := strconv.Unquote(value)
+	data, err := gofuzz.Decode(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: the []byte is no Go string: %w", name, err)
+		return nil, fmt.Errorf("%s:%w", name, err)
 	}
-	return []byte(data), nil
+	return data, nil
 }

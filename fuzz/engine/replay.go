@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"allocfuzz/corpus/prog"
@@ -108,7 +109,7 @@ func (r *Replayer) Program(ctx context.Context, p *prog.Program, subjects []*imp
 		out = append(out, *one)
 	}
 	if r.Options.Checks == 0 || r.Options.Checks.On(fault.Difference) {
-		if c.Sequential() && len(p.Scheds) == 0 {
+		if c.Sequential() && !departs(p) {
 			r.compare(c, out)
 		}
 		if err := r.paired(c, out); err != nil {
@@ -119,6 +120,12 @@ func (r *Replayer) Program(ctx context.Context, p *prog.Program, subjects []*imp
 		r.tell(c, &out[i])
 	}
 	return out, nil
+}
+
+// departs says whether a program's schedules depart from line order: others only say what is
+// expected of a subject.
+func departs(p *prog.Program) bool {
+	return slices.ContainsFunc(p.Scheds, func(s prog.Sched) bool { return len(s.Departures) > 0 })
 }
 
 // compare holds the outcomes of the subjects that found nothing against those of

@@ -1,9 +1,10 @@
 package subject
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"strings"
+
+	"allocfuzz/fuzz/gofuzz"
 )
 
 // command is how an input or a program is run again. test is the name of the running test: with a
@@ -14,14 +15,7 @@ func (h *harness) command(test string, data []byte) string {
 	if i, seed := h.seeds[string(data)]; !ok && seed {
 		file = fmt.Sprintf("seed#%d", i)
 	} else if !ok {
-		file = corpusName(data)
+		file = gofuzz.Name(gofuzz.Encode(data)) // the file below testdata/fuzz
 	}
 	return fmt.Sprintf("go test -run='^%s$/^%s$'", target, file)
-}
-
-// corpusName is the name of the file, below testdata/fuzz, that go test -fuzz writes a failing
-// input to.
-func corpusName(data []byte) string {
-	text := fmt.Sprintf("go test fuzz v1\n[]byte(%q)\n", data)
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16]
 }

@@ -1,0 +1,119 @@
+// Package regress makes and checks regression files: programs that show a bug of a subject, with
+// a head that says what it is and a block that expects it. They are text, so that they outlive
+// every change of what bytes mean.
+package regress
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/engine"
+)
+
+// Folder is where the regressions of a checkout are, from its root.
+const Folder = "corpus/regress"
+
+// Meta is what a regression's head says beside the finding.
+type Meta struct {
+	Found string // how it was found, in a line
+	Date  string // when: 2006-01-02
+}
+
+// ErrKnown is the error of a bug for which there is a regression already.
+var ErrKnown = errors.New("is known already")
+
+// Make returns the regression of a finding that p shows: p in line order, or under the block of the
+// finding's subject. p is not changed.
+func Make(p *prog.Program, f *engine.Finding, m Meta) (*prog.Program, error) {
+	out := *p
+	out.File = ""
+	out.Head = prog.Head{Title: f.Title, Class: f.Class, Found: m.Found, Date: m.Date}
+	block := prog.Sched{Subject: f.Subject}
+	for i := range p.Scheds {
+		if p.Scheds[i].Subject == f.Subject {
+			block = p.Scheds[i]
+		}
+	}
+	block.Bug, block.Blank = f.Title, true
+	out.Scheds = []prog.Sched{block}
+	if err := prog.Validate(&out); err != nil {
+		return nil, fmt.Errorf("as a regression: %w", err)
+	}
+	return &out, nil
+}
+
+// Write writes a regression to a folder, under a name made of its subject and title that no file
+// there has. A file of the same text is not written again: its name is returned.
+func Write(dir string, p *prog.Program, f *engine.Finding) (file string, err error) {
+	text := prog.Format(p)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		file = filepath.Join(dir, FileName(f, n))
+		have, err := os.ReadFile(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return file, fuzz.WriteBytes(file, text)
+		case err != nil:
+			return file, err
+		case bytes.Equal(have, text):
+			return file, nil
+		}
+	}
+}
+
+// FileName is the n-th name for a finding, from 1: its subject and title in small letters.
+func FileName(f *engine.Finding, n int) string {
+	subject := f.Subject
+	if subject == "" {
+		subject = f.Target
+	}
+	words := strings.FieldsFunc(strings.ToLower(subject+" "+f.Title), func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < '0' || c > '9')
+	})
+	name := strings.Join(words, "-")
+	if n > 1 {
+		name += fmt.Sprintf("-%d", n)
+	}
+	return name + ".prog"
+}
+
+// Files lists the programs of files and folders, in order, each once. A folder stands for the
+// programs in it and below it.
+func Files(paths []string) ([]string, error) {
+	var out []string
+	for _, at := range paths {
+		info, err := os.Stat(at)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			out = append(out, at)
+			continue
+		}
+		before := len(out)
+		err = filepath.WalkDir(at, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && filepath.Ext(name) == ".prog" {
+				out = append(out, name)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(out) == before {
+			return nil, fmt.Errorf("%s: no programs: expected files that end in .prog", at)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}

@@ -1,0 +1,292 @@
+// Package store keeps a working corpus: the inputs that a fuzzer found worth keeping, outside the
+// repository. It is a folder for each target, in which every file is one input, as it is, with the
+// hash of its contents for a name. So the same input is never kept twice, a file that was cut short
+// is known by its name, and stores can be joined with cp.
+//
+// What else lies in the folder is somebody else's: it is named and left alone.
+package store
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/gofuzz"
+)
+
+// A Store is a working corpus.
+type Store struct{ Dir string }
+
+// An Input is one file of a store.
+type Input struct {
+	Name string // hash of the data
+	Data []byte
+}
+
+// A Problem is a file that was left out, and why.
+type Problem struct {
+	File string `json:"file"`
+	Why  string `json:"why"`
+}
+
+// Usual is the folder of the store where none is named.
+func Usual() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no folder for caches: %w", err)
+	}
+	return filepath.Join(base, "allocfuzz", "corpus"), nil
+}
+
+// Open opens a store, which is made if need be, and removes what a process that was killed left
+// half written in it.
+func Open(dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	s := &Store{dir}
+	targets, err := s.Targets()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range targets {
+		if err := s.clean(t); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Name is that of an input.
+func Name(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data))[:nameLen] }
+
+// nameLen is the number of hexadecimal digits of a name.
+const nameLen = 40
+
+// half is the name of a file that was not yet whole.
+var half = regexp.MustCompile(`^\.[0-9a-f]{40}\.[0-9]+-[0-9]+\.tmp$`)
+
+// halfAge is how old a half-written file must be so that nobody can be writing it.
+const halfAge = time.Hour
+
+func (s *Store) clean(target string) error {
+	entries, err := os.ReadDir(filepath.Join(s.Dir, target))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !half.MatchString(e.Name()) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || time.Since(info.ModTime()) < halfAge {
+			continue // gone, or in somebody's hands
+		}
+		if err := os.Remove(filepath.Join(s.Dir, target, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// targetName is how fuzz targets are called.
+var targetName = regexp.MustCompile(`^Fuzz[A-Za-z0-9_]*$`)
+
+// Targets are the names of the targets that have a folder, in order.
+func (s *Store) Targets() ([]string, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() && targetName.MatchString(e.Name()) {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
+}
+
+// Add keeps an input. It says whether it was not there before.
+func (s *Store) Add(target string, data []byte) (added bool, err error) {
+	if !targetName.MatchString(target) {
+		return false, fmt.Errorf("%q is no name of a fuzz target: expected Fuzz and letters",
+			target)
+	}
+	dir := filepath.Join(s.Dir, target)
+	at := filepath.Join(dir, Name(data))
+	if have, err := os.ReadFile(at); err == nil && Name(have) == Name(data) {
+		return false, nil
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return false, err
+	}
+	return true, fuzz.WriteLoose(at, data) // a file that loses its contents is known by its name
+}
+
+// Inputs are those of a target, in the order of their names, and the files that are none.
+func (s *Store) Inputs(target string) ([]Input, []Problem, error) {
+	dir := filepath.Join(s.Dir, target)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var out []Input
+	var bad []Problem
+	for _, e := range entries {
+		if half.MatchString(e.Name()) {
+			continue // of somebody who is writing it
+		}
+		at := filepath.Join(dir, e.Name())
+		in, why := read(at, e)
+		if why != "" {
+			bad = append(bad, Problem{at, why})
+			continue
+		}
+		out = append(out, in)
+	}
+	return out, bad, nil
+}
+
+// read reads one file of a store, or says why it is none.
+func read(at string, e fs.DirEntry) (Input, string) {
+	if !e.Type().IsRegular() {
+		return Input{}, "is no file"
+	}
+	data, err := os.ReadFile(at)
+	switch {
+	case err != nil:
+		return Input{}, err.Error()
+	case Name(data) != e.Name() && len(e.Name()) == nameLen:
+		return Input{}, "its name is not the hash of its contents: it was cut or changed"
+	case Name(data) != e.Name():
+		return Input{}, "is of another kind: the name of an input is the hash of its contents"
+	}
+	return Input{e.Name(), data}, ""
+}
+
+// Remove takes inputs out of the store. One that is not there is no matter.
+func (s *Store) Remove(target string, names []string) error {
+	for _, n := range names {
+		at := filepath.Join(s.Dir, target, n)
+		data, err := os.ReadFile(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if Name(data) != n {
+			return fmt.Errorf("%s: not removed: its name is not the hash of its contents", at)
+		}
+		if err := os.Remove(at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ToGo writes the inputs of a target to a folder of the go command's, where fuzzing starts from
+// them, and says how many it had not. What else is there stays.
+func (s *Store) ToGo(target, dir string) (written int, bad []Problem, err error) {
+	list, bad, err := s.Inputs(target)
+	if err != nil {
+		return 0, bad, err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return 0, bad, err
+	}
+	for _, in := range list {
+		text := gofuzz.Encode(in.Data)
+		at := filepath.Join(dir, gofuzz.Name(text))
+		if have, err := os.ReadFile(at); err == nil && string(have) == string(text) {
+			continue
+		}
+		if err := fuzz.WriteLoose(at, text); err != nil {
+			return written, bad, err
+		}
+		written++
+	}
+	return written, bad, nil
+}
+
+// Take adds the inputs of a folder, as Read reads them. It says how many were new.
+func (s *Store) Take(target, dir string) (added int, bad []Problem, err error) {
+	list, bad, err := Read(dir)
+	for _, in := range list {
+		fresh, err := s.Add(target, in.Data)
+		if err != nil {
+			return added, bad, err
+		}
+		if fresh {
+			added++
+		}
+	}
+	return added, bad, err
+}
+
+// Read reads the inputs of a folder of one target: files of the go command, inputs as they are, and
+// those of a store. Hidden files are nobody's; what else is no input is named.
+func Read(dir string) (list []Input, bad []Problem, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		at := filepath.Join(dir, e.Name())
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if !e.Type().IsRegular() {
+			bad = append(bad, Problem{at, "is no file"})
+			continue
+		}
+		data, err := ReadInput(at)
+		if err != nil {
+			bad = append(bad, Problem{at, err.Error()})
+			continue
+		}
+		list = append(list, Input{Name(data), data})
+	}
+	return list, bad, nil
+}
+
+// inputMax is more bytes than any input has.
+const inputMax = 1 << 20
+
+// ReadInput reads an input from a file of the go command's form, or as it is.
+func ReadInput(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > 4*inputMax {
+		return nil, fmt.Errorf("%d bytes are too many for an input", info.Size())
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if !gofuzz.Is(text) {
+		if len(filepath.Base(name)) == nameLen && Name(text) != filepath.Base(name) {
+			return nil, errors.New("its name is not the hash of its contents: it was cut or " +
+				"changed")
+		}
+		return text, nil
+	}
+	data, err := gofuzz.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("line %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"allocfuzz/fuzz/gofuzz"
+)
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func put(t *testing.T, name string, data string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(data), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStore: inputs are kept once, by the hash of their contents, and come back as they were.
+func TestStore(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "ein Ordner ü", "corpus"))
+	for i, data := range []string{"b", "a", "b", ""} {
+		added, err := s.Add("FuzzSMP", []byte(data))
+		if err != nil || added != (i != 2) {
+			t.Errorf("%q: added %v, error %v", data, added, err)
+		}
+	}
+	if _, err := s.Add("FuzzDebug", []byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "smp", "../FuzzSMP", "FuzzSMP/x", "Fuzz SMP"} {
+		if _, err := s.Add(name, nil); err == nil {
+			t.Errorf("%q is the name of a target", name)
+		}
+	}
+	targets, err := s.Targets()
+	if err != nil || !slices.Equal(targets, []string{"FuzzDebug", "FuzzSMP"}) {
+		t.Errorf("targets %v, error %v", targets, err)
+	}
+	list, bad, err := s.Inputs("FuzzSMP")
+	if err != nil || len(bad) > 0 || len(list) != 3 {
+		t.Fatalf("inputs %v, bad %v, error %v", list, bad, err)
+	}
+	if !slices.IsSortedFunc(list, func(a, b Input) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Errorf("not in order: %v", list)
+	}
+	if list, _, err := s.Inputs("FuzzNone"); err != nil || len(list) > 0 {
+		t.Errorf("a target without a folder has %v, error %v", list, err)
+	}
+	if err := s.Remove("FuzzSMP", []string{Name([]byte("a")), Name([]byte("gone"))}); err != nil {
+		t.Error(err)
+	}
+	if list, _, _ := s.Inputs("FuzzSMP"); len(list) != 2 {
+		t.Errorf("after one was removed: %v", list)
+	}
+	if list, _, _ := s.Inputs("FuzzDebug"); len(list) != 1 {
+		t.Errorf("another target lost its own: %v", list)
+	}
+}
+
+// TestForeign: what is no input is named with the reason, and stays whatever is done.
+func TestForeign(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if _, err := s.Add("FuzzSMP", []byte("good")); err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(dir, "FuzzSMP")
+	cut := Name([]byte("what was here before it was cut"))
+	put(t, filepath.Join(at, cut), "what was")
+	put(t, filepath.Join(at, "notes on größe.txt"), "mine")
+	put(t, filepath.Join(at, "0123456789abcdef"), string(gofuzz.Encode([]byte("x"))))
+	put(t, filepath.Join(at, "folder", "x"), "x")
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(at, "link")); err != nil {
+		t.Skip(err)
+	}
+	list, bad, err := s.Inputs("FuzzSMP")
+	if err != nil || len(list) != 1 {
+		t.Errorf("inputs %v, error %v", list, err)
+	}
+	why := map[string]string{cut: "it was cut or changed", "notes on größe.txt": "another kind",
+		"0123456789abcdef": "another kind", "folder": "is no file", "link": "is no file"}
+	for _, p := range bad {
+		name := filepath.Base(p.File)
+		if want, ok := why[name]; !ok || !strings.Contains(p.Why, want) {
+			t.Errorf("%s: %s, want %q", name, p.Why, want)
+		}
+		delete(why, name)
+	}
+	if len(why) > 0 {
+		t.Errorf("not named: %v", why)
+	}
+	if err := s.Remove("FuzzSMP", []string{cut}); err == nil {
+		t.Error("a file that is no input was removed")
+	}
+	fresh, err := s.Add("FuzzSMP", []byte("what was here before it was cut"))
+	if !fresh || err != nil {
+		t.Errorf("one that was cut is not written again: %v, error %v", fresh, err)
+	}
+	if list, _, _ := s.Inputs("FuzzSMP"); len(list) != 2 {
+		t.Errorf("after it was mended: %v", list)
+	}
+}
+
+// TestHalf: what a process that was killed left is no input, and goes when it is old.
+func TestHalf(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if _, err := s.Add("FuzzSMP", []byte("good")); err != nil {
+		t.Fatal(err)
+	}
+	fresh := filepath.Join(dir, "FuzzSMP", "."+Name([]byte("a"))+".123-0.tmp")
+	old := filepath.Join(dir, "FuzzSMP", "."+Name([]byte("b"))+".124-1.tmp")
+	mine := filepath.Join(dir, "FuzzSMP", ".mine.tmp")
+	past := time.Now().Add(-2 * time.Hour)
+	for _, name := range []string{fresh, old, mine} {
+		put(t, name, "ha")
+	}
+	for _, name := range []string{old, mine} {
+		if err := os.Chtimes(name, past, past); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = open(t, dir)
+	for name, there := range map[string]bool{fresh: true, old: false, mine: true} {
+		if _, err := os.Stat(name); (err == nil) != there {
+			t.Errorf("%s: there %v, want %v", name, err == nil, there)
+		}
+	}
+	list, bad, err := s.Inputs("FuzzSMP")
+	if err != nil || len(list) != 1 || len(bad) != 1 {
+		t.Errorf("inputs %v, bad %v, error %v", list, bad, err)
+	}
+}
+
+// TestGo: inputs go to a folder of the go command and come back, and raw ones come too.
+func TestGo(t *testing.T) {
+	s := open(t, t.TempDir())
+	all := []string{"", "a", "\x00\xff\n\"", strings.Repeat("x", 9000)}
+	for _, data := range all {
+		if _, err := s.Add("FuzzSMP", []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "cache", "FuzzSMP")
+	for _, want := range []int{len(all), 0} {
+		n, bad, err := s.ToGo("FuzzSMP", dir)
+		if err != nil || n != want || len(bad) > 0 {
+			t.Errorf("wrote %d, bad %v, error %v; want %d", n, bad, err, want)
+		}
+	}
+	put(t, filepath.Join(dir, "raw"), "raw bytes")
+	put(t, filepath.Join(dir, "two"), "go test fuzz v1\n[]byte(\"a\")\nint(3)\n")
+	put(t, filepath.Join(dir, ".hidden"), "x")
+	back := open(t, t.TempDir())
+	n, bad, err := back.Take("FuzzSMP", dir)
+	if err != nil || n != len(all)+1 || len(bad) != 1 || filepath.Base(bad[0].File) != "two" {
+		t.Errorf("took %d, bad %v, error %v", n, bad, err)
+	}
+	if n, _, _ := back.Take("FuzzSMP", dir); n != 0 {
+		t.Errorf("took %d twice", n)
+	}
+	list, _, _ := back.Inputs("FuzzSMP")
+	for _, data := range append(all, "raw bytes") {
+		if !slices.ContainsFunc(list, func(in Input) bool { return string(in.Data) == data }) {
+			t.Errorf("%.20q did not come back", data)
+		}
+	}
+}
+
+// TestReadOnly: a folder that cannot be written is an error, and what is there stays.
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if _, err := s.Add("FuzzSMP", []byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "file")
+	put(t, file, "")
+	if _, err := Open(file); err == nil {
+		t.Error("a file is opened as a store")
+	}
+	put(t, filepath.Join(dir, "FuzzDebug"), "in the way") // where even root cannot write
+	if _, err := s.Add("FuzzDebug", []byte("a")); err == nil {
+		t.Error("an input was added below a file")
+	}
+	if list, _, err := s.Inputs("FuzzSMP"); err != nil || len(list) != 1 {
+		t.Errorf("inputs %v, error %v", list, err)
+	}
+}
