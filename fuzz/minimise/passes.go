@@ -21,6 +21,7 @@ var passes = []pass{
 	{"plain", func(m *minimiser) { m.each(edit.Plain) }},
 	{"tail", (*minimiser).tail},
 	{"closure", (*minimiser).closure},
+	{"caches", func(m *minimiser) { m.each(ofOneCache) }},
 	{"lines", (*minimiser).lines},
 	{"contexts", func(m *minimiser) { m.each(edit.Contexts) }},
 	{"options", func(m *minimiser) { m.each(edit.Options) }},
@@ -146,6 +147,37 @@ func cachesOf(l *prog.Line) []string {
 		return []string{l.Cache}
 	}
 	return []string{""}
+}
+
+// ofOneCache leaves out all lines of other caches than one, or all lines of one. What is without a
+// cache counts as one.
+func ofOneCache(p *prog.Program) []edit.Cut {
+	var order []string
+	of := map[string][]*prog.Line{}
+	for _, l := range edit.Lines(p) {
+		if l.Verb == prog.Repeat || l.Verb == prog.Check {
+			continue
+		}
+		name := cachesOf(l)[0]
+		if of[name] == nil {
+			order = append(order, name)
+		}
+		of[name] = append(of[name], l)
+	}
+	var others, out []edit.Cut
+	for _, name := range order {
+		k := edit.Cut{Drop: map[*prog.Line]bool{}}
+		for _, other := range order {
+			for _, l := range of[other] {
+				k.Drop[l] = other != name
+			}
+		}
+		others, out = append(others, k), append(out, edit.Without(of[name]...))
+	}
+	if len(order) < 2 {
+		return nil
+	}
+	return append(others, out...)
 }
 
 // lines leaves out runs of lines, from the end, first long ones and at last single ones until each
@@ -347,7 +379,8 @@ func (m *minimiser) recovered(q *prog.Program, a *alone, like []sched.Anchor) bo
 	if ok, _ := oracle.Applies(c, a.v); !ok {
 		return false
 	}
-	found, err := search.Recover(m.ctx, c, a.v, a.opt, like, m.bug.Identity, shiftedMax)
+	found, err := search.Recover(m.ctx, c, a.opt,
+		&search.Result{Subject: a.v, Anchors: like, Finding: m.best.finding}, shiftedMax)
 	m.out.Tries += found.Tries
 	return err == nil && found.Finding != nil && m.take(c, a, found.Anchors)
 }

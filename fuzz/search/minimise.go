@@ -52,14 +52,14 @@ func Minimise(ctx context.Context, p *oracle.Compiled, v *impls.Variant, opt ora
 	return &m.out, err
 }
 
-// Recover looks for a schedule that shows a finding of an identity again, after the program was
-// changed: one with no more departures of any sort than like has, of which it makes at most most
-// runs. Finding is nil when there is none.
-func Recover(ctx context.Context, p *oracle.Compiled, v *impls.Variant, opt oracle.Options,
-	like []sched.Anchor, identity string, most int) (*Minimised, error) {
-	m := &minimiser{ctx: ctx, b: newBody(p, v, opt), identity: identity}
+// Recover looks for a schedule of the runs of like that shows its finding again, after the program
+// was changed to p: one with no more departures of any sort than like has, of which it makes at
+// most most runs. Finding is nil when there is none.
+func Recover(ctx context.Context, p *oracle.Compiled, opt oracle.Options, like *Result,
+	most int) (*Minimised, error) {
+	m := &minimiser{ctx: ctx, b: newBody(p, like.Subject, opt), identity: like.Finding.Identity()}
 	defer m.b.close()
-	m.out.Anchors, m.out.Before = like, len(flat(like))
+	m.out.Anchors, m.out.Before = like.Anchors, len(flat(like.Anchors))
 	err := guarded(func() error { return m.fewest(m.size(), most) })
 	m.out.After = m.size()
 	return &m.out, err
