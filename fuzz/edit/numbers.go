@@ -5,34 +5,38 @@ import "allocfuzz/corpus/prog"
 // A Number is one of a program that is simpler when it is smaller.
 type Number struct {
 	Value uint64                  // more than 1
+	Usual uint64                  // what people write where it does not matter
 	With  func(value uint64) *Cut // the cut that makes it another
 }
+
+// usualSize is the size of an object in bytes, for a bug that does not care.
+const usualSize = 64
 
 // Numbers lists the counts of repeats, the numbers of lines and the sizes of caches of a program,
 // those that are more than 1.
 func Numbers(p *prog.Program) []Number {
 	var out []Number
-	add := func(value uint64, with func(n uint64) *Cut) {
+	add := func(value, usual uint64, with func(n uint64) *Cut) {
 		if value > 1 {
-			out = append(out, Number{value, with})
+			out = append(out, Number{value, usual, with})
 		}
 	}
 	for i := range p.Caches {
-		add(uint64(p.Caches[i].Spec.Size), func(n uint64) *Cut {
+		add(uint64(p.Caches[i].Spec.Size), usualSize, func(n uint64) *Cut {
 			return &Cut{Whole: func(p *prog.Program) { p.Caches[i].Spec.Size = int(n) }}
 		})
 	}
 	for _, l := range Lines(p) {
-		add(uint64(l.Count), func(n uint64) *Cut {
+		add(uint64(l.Count), 1, func(n uint64) *Cut {
 			return &Cut{Line: l, Change: func(l *prog.Line) { l.Count = int(n) }}
 		})
 		for i := range l.Nums {
-			add(l.Nums[i], func(n uint64) *Cut {
+			add(l.Nums[i], 1, func(n uint64) *Cut {
 				return &Cut{Line: l, Change: func(l *prog.Line) { l.Nums[i] = n }}
 			})
 		}
 		if l.Spec != nil {
-			add(uint64(l.Spec.Size), func(n uint64) *Cut {
+			add(uint64(l.Spec.Size), usualSize, func(n uint64) *Cut {
 				return &Cut{Line: l, Change: func(l *prog.Line) { l.Spec.Size = int(n) }}
 			})
 		}

@@ -268,24 +268,26 @@ func (m *minimiser) earlier(i int) {
 	}
 }
 
-// numbers makes each number the smallest for which the bug shows, as far as halving finds it.
+// numbers makes each number the usual one, or the smallest for which the bug shows, as far as
+// halving finds it.
 func (m *minimiser) numbers() {
 	for i := 0; !m.over(); i++ {
 		list := edit.Numbers(m.best.prog)
 		if i >= len(list) {
 			return
 		}
-		m.number(i, list[i].Value)
+		m.number(i, list[i])
 	}
 }
 
 // number searches number i between 1 and the value that shows the bug.
-func (m *minimiser) number(i int, good uint64) {
+func (m *minimiser) number(i int, number edit.Number) {
+	good := number.Value
 	at := func(n uint64) bool {
 		list := edit.Numbers(m.best.prog)
 		return i < len(list) && m.cut(list[i].With(n))
 	}
-	if at(1) {
+	if good == number.Usual || at(number.Usual) || at(1) {
 		return
 	}
 	for bad := uint64(1); good-bad > 1 && !m.over(); {
