@@ -38,16 +38,16 @@ func (a *app) minimizeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "minimize [-o FILE | -w] FILE…",
 		Short: "make a program small that shows a finding",
-		Long: "Take away what a program does not need to show its finding, and keep the finding's\n" +
-			"identity: subject, title and kind of operation. What is left shows it strictly\n" +
-			"replayed, and does not without any one of its lines or departures. It is printed, or\n" +
-			"written to a file whole.\n\n" +
-			"Without --subject it is minimised for the first that shows something: of the subjects\n" +
-			"that the program has schedules for, or of the sound ones. An allocator from outside\n" +
-			"is first tried in a process of its own: where it ends that process, or is not done\n" +
-			"within --limit, every try is one.\n\n" +
-			"The exit status is 1 when there is a finding, minimised or not, and 0 when nothing\n" +
-			"was found. Ctrl-C keeps the smallest program so far.",
+		Long: "Take away what a program does not need to show its finding, and keep the\n" +
+			"finding's identity: subject, title and kind of operation. What is left shows it\n" +
+			"strictly replayed, and does not without any one of its lines or departures. It is\n" +
+			"printed, or written to a file whole.\n\n" +
+			"Without --subject it is minimised for the first that shows something: of the\n" +
+			"subjects that the program has schedules for, or of the sound ones. An allocator\n" +
+			"from outside is first tried in a process of its own: where it ends that process,\n" +
+			"or is not done within --limit, every try is one.\n\n" +
+			"The exit status is 1 when there is a finding, minimised or not, and 0 when\n" +
+			"nothing was found. Ctrl-C keeps the smallest program so far.",
 		Example: "  allocfuzz minimize new.prog\n" +
 			"  allocfuzz minimize --subject slub-2008-cmpxchg -o small.prog new.prog\n" +
 			"  allocfuzz minimize -w corpus/regress/slub-2008-cmpxchg-aba.prog\n" +
@@ -65,7 +65,8 @@ func (a *app) minimizeCommand() *cobra.Command {
 	fl.StringVar(&f.checks, "checks", "", "rules to switch off or the only ones to apply, as "+
 		"for replay")
 	fl.StringVar(&f.identity, "identity", "", "the finding to keep, as a report names it")
-	fl.StringVar(&f.title, "title", "", "title of the finding to keep, its own or another of its run")
+	fl.StringVar(&f.title, "title", "", "title of the finding to keep, its own or another of its "+
+		"run")
 	fl.StringVarP(&f.out, "output", "o", "", "write the program to this file")
 	fl.BoolVarP(&f.write, "write", "w", false, "write the program back to its file")
 	fl.DurationVar(&f.most, "for", time.Minute, "the most time for a file")
@@ -337,8 +338,8 @@ func (x *minimizing) keep(name string, p *prog.Program, bug *minimise.Bug,
 	x.doc.Findings = append(x.doc.Findings, f)
 	x.doc.Complete = x.doc.Complete && (res.Minimal || res.Flaky)
 	if res.Flaky {
-		x.sayf("%s: flaky: %q showed in %d of %d runs: it cannot be minimised, and is left as it is",
-			p.File, d.Identity, res.Shown, res.Runs)
+		x.sayf("%s: flaky: %q showed in %d of %d runs: it cannot be minimised, and is left as "+
+			"it is", p.File, d.Identity, res.Shown, res.Runs)
 		return nil
 	}
 	if !x.json && out == "" {

@@ -351,8 +351,8 @@ func actions(anchors []sched.Anchor) int {
 	return n
 }
 
-// shiftedMax bounds the schedules that are tried for a line.
-const shiftedMax = 1000
+// shiftedMax bounds the schedules that are tried for all lines, in equal parts.
+const shiftedMax = 4000
 
 // shifted leaves out each line with a new schedule: its loss may have done no more than to move
 // the others.
@@ -382,7 +382,8 @@ func (m *minimiser) recovered(q *prog.Program, a *alone, like []sched.Anchor) bo
 		return false
 	}
 	found, err := search.Recover(m.ctx, c, a.opt,
-		&search.Result{Subject: a.v, Anchors: like, Finding: m.best.finding}, shiftedMax)
+		&search.Result{Subject: a.v, Anchors: like, Finding: m.best.finding},
+		shiftedMax/SizeOf(m.best.prog).Lines)
 	m.out.Tries += found.Tries
 	return err == nil && found.Finding != nil && m.take(c, a, found.Anchors)
 }

@@ -27,11 +27,11 @@ type Size struct{ Lines, Departures int }
 func Back(ctx context.Context, p *prog.Program, v *impls.Variant, pad Size) (*Trial, error) {
 	r := oracle.NewRunner()
 	defer r.Close()
-	f, err := strictly(r, p, v)
+	f, err := Strictly(r, p, v)
 	if err != nil {
 		return nil, err
 	}
-	d := New(r, v, f.Identity())
+	d := New(r, v, f)
 	t := &Trial{Large: d.Program(p, pad.Lines, pad.Departures)}
 	lines := minimise.SizeOf(p).Lines
 	if n := minimise.SizeOf(t.Large).Lines; n < lines+pad.Lines/2 {
@@ -53,9 +53,10 @@ func (t *Trial) wrong(format string, args ...any) {
 func (t *Trial) check(d *Padder, lines int) {
 	res := t.Result
 	if !res.Minimal || res.Flaky || res.Faulty > 0 {
-		t.wrong("minimal %v, flaky %v, faulty %d: %s", res.Minimal, res.Flaky, res.Faulty, res.Fault)
+		t.wrong("minimal %v, flaky %v, faulty %d: %s", res.Minimal, res.Flaky, res.Faulty,
+			res.Fault)
 	}
-	f, err := strictly(d.Runner, res.Program, d.Subject)
+	f, err := Strictly(d.Runner, res.Program, d.Subject)
 	switch {
 	case err != nil:
 		t.wrong("%v", err)
@@ -75,8 +76,8 @@ func (t *Trial) check(d *Padder, lines int) {
 	}
 }
 
-// strictly replays a program as a reader of its text does.
-func strictly(r *oracle.Runner, p *prog.Program, v *impls.Variant) (*oracle.Finding, error) {
+// Strictly replays a program as a reader of its text does.
+func Strictly(r *oracle.Runner, p *prog.Program, v *impls.Variant) (*oracle.Finding, error) {
 	q, err := prog.Parse(p.File, bytes.NewReader(prog.Format(p)))
 	if err != nil {
 		return nil, err

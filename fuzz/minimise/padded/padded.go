@@ -22,13 +22,15 @@ type Padder struct {
 	Runner   *oracle.Runner
 	Subject  *impls.Variant
 	Identity string // of the finding that stays
+	line     string // the operation that fails
 	rng      *rand.Rand
 	n        int // of names
 }
 
 // New makes a padder for the finding that a program shows on a subject.
-func New(r *oracle.Runner, v *impls.Variant, identity string) *Padder {
-	return &Padder{Runner: r, Subject: v, Identity: identity, rng: rand.New(rand.NewPCG(6, 1))}
+func New(r *oracle.Runner, v *impls.Variant, f *oracle.Finding) *Padder {
+	return &Padder{Runner: r, Subject: v, Identity: f.Identity(), line: f.Line,
+		rng: rand.New(rand.NewPCG(6, 1))}
 }
 
 // Shows says whether a program shows the finding, replayed with what does not apply left out.
@@ -47,11 +49,11 @@ func (d *Padder) finding(p *prog.Program) *oracle.Finding {
 	return v.Finding
 }
 
-// bears says whether a program that was made larger shows the finding, and not at what was added:
-// then that would be another program for it.
+// bears says whether a program that was made larger shows the finding, and at the same operation:
+// elsewhere what was added would be part of another program for it.
 func (d *Padder) bears(p *prog.Program) bool {
 	f := d.finding(p)
-	return f != nil && !strings.Contains(f.Line, "pad")
+	return f != nil && f.Line == d.line
 }
 
 // Program adds up to so many lines and departures to p, each of which leaves the finding as it is:
@@ -68,7 +70,7 @@ func (d *Padder) Program(p *prog.Program, lines, departures int) *prog.Program {
 			p, lines = q, lines-n
 		}
 	}
-	for range 4 * departures {
+	for range 60 * departures { // most change what the others do
 		if departures <= 0 {
 			break
 		}
@@ -152,8 +154,11 @@ func (d *Padder) something(lines []string) ([]string, int) {
 			ctx = word
 		}
 	}
-	if d.rng.IntN(5) == 0 {
+	switch d.rng.IntN(8) {
+	case 0:
 		ctx = "irq0.extra"
+	case 1:
+		ctx = "cpu1" // where the machine has one
 	}
 	name := fmt.Sprintf("pad%d", d.n)
 	switch d.rng.IntN(5) {
