@@ -12,8 +12,8 @@ type Number struct {
 // usualSize is the size of an object in bytes, for a bug that does not care.
 const usualSize = 64
 
-// Numbers lists the counts of repeats, the numbers of lines and the sizes of caches of a program,
-// those that are more than 1.
+// Numbers lists the counts of repeats, the numbers and options of lines and the sizes of caches of
+// a program, those that are more than 1.
 func Numbers(p *prog.Program) []Number {
 	var out []Number
 	add := func(value, usual uint64, with func(n uint64) *Cut) {
@@ -33,6 +33,11 @@ func Numbers(p *prog.Program) []Number {
 		for i := range l.Nums {
 			add(l.Nums[i], 1, func(n uint64) *Cut {
 				return &Cut{Line: l, Change: func(l *prog.Line) { l.Nums[i] = n }}
+			})
+		}
+		for i := range l.KV { // words have the number 0
+			add(l.KV[i].Num, 1, func(n uint64) *Cut {
+				return &Cut{Line: l, Change: func(l *prog.Line) { l.KV[i].Num = n }}
 			})
 		}
 		if l.Spec != nil {

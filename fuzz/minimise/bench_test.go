@@ -19,7 +19,7 @@ func BenchmarkProgram(b *testing.B) {
 		"slab-colour-unclamped-three-cpus", "slub-2021-partial-cmpxchg-irqson-rt",
 		"slub-2021-partial-cmpxchg-reused"} {
 		b.Run(name, func(b *testing.B) {
-			large, v, identity := large(b, name)
+			large, v, identity := large(b, name, padded.Size{Lines: 200, Departures: 30})
 			size := minimise.SizeOf(large)
 			var res *minimise.Result
 			for b.Loop() {
@@ -40,8 +40,8 @@ func BenchmarkProgram(b *testing.B) {
 	}
 }
 
-// large is a committed bug, padded to 200 lines and 30 departures.
-func large(tb testing.TB, name string) (*prog.Program, *impls.Variant, string) {
+// large is a committed bug, padded to so many lines and departures.
+func large(tb testing.TB, name string, to padded.Size) (*prog.Program, *impls.Variant, string) {
 	tb.Helper()
 	p, v := committed(tb, name)
 	r := oracle.NewRunner()
@@ -52,8 +52,8 @@ func large(tb testing.TB, name string) (*prog.Program, *impls.Variant, string) {
 	}
 	size := minimise.SizeOf(p)
 	d := padded.New(r, v, f)
-	q := d.Program(p, 200-size.Lines, 30-size.Departures)
-	if got := minimise.SizeOf(q); got.Lines < 200 || got.Departures < 30 {
+	q := d.Program(p, to.Lines-size.Lines, to.Departures-size.Departures)
+	if got := minimise.SizeOf(q); got.Lines < to.Lines || got.Departures < to.Departures {
 		tb.Errorf("%s: padded to %d lines and %d departures", name, got.Lines, got.Departures)
 	}
 	return q, v, f.Identity()

@@ -167,19 +167,16 @@ func (m *minimiser) begin(p *prog.Program) error {
 			return fmt.Errorf("%s: its first schedule names a line or context that is not there",
 				p.File)
 		}
-		before := SizeOf(q)
-		if m.best = m.shows(q); m.best != nil {
-			if block != nil && m.best.finding.Matches(block.Bug) {
-				m.expect = block.Bug
-			}
-			m.out.Before = before
-			return m.repeat(q)
-		}
-		if m.err != nil {
-			return m.err
+		if m.repeat(q, block); m.best != nil || m.over() {
+			break
 		}
 	}
-	if m.ctx.Err() != nil {
+	switch {
+	case m.err != nil:
+		return m.err
+	case m.best != nil:
+		return nil
+	case m.ctx.Err() != nil:
 		return m.ctx.Err()
 	}
 	return fmt.Errorf("%s: %w %q", p.File, ErrSilent, m.bug.Identity)
@@ -188,9 +185,9 @@ func (m *minimiser) begin(p *prog.Program) error {
 // repeats is how often the given program is run by default.
 const repeats, repeatsOfProbe = 8, 2
 
-// repeat runs the given program some more times.
-func (m *minimiser) repeat(q *prog.Program) error {
-	m.bug.Identity = m.best.finding.Identity()
+// repeat runs the given program some times and counts how often it shows the bug, which is then
+// the best program.
+func (m *minimiser) repeat(q *prog.Program, block *prog.Sched) {
 	runs := m.opt.Repeats
 	if runs == 0 {
 		runs = repeats
@@ -198,17 +195,27 @@ func (m *minimiser) repeat(q *prog.Program) error {
 			runs = repeatsOfProbe
 		}
 	}
-	m.out.Shown, m.out.Runs = 1, 1
 	again := edit.Cut{}
-	for m.out.Runs < runs && m.ctx.Err() == nil {
-		m.out.Runs++
-		if m.shows(again.Apply(q)) != nil {
-			m.out.Shown++
+	m.out.Before, m.out.Shown, m.out.Runs = SizeOf(q), 0, 0
+	for m.out.Runs < runs && !m.over() {
+		s := m.shows(again.Apply(q))
+		if m.out.Runs++; s == nil {
+			continue
+		}
+		if m.out.Shown++; m.best == nil {
+			m.first(s, block)
 		}
 	}
-	m.out.Flaky = m.ctx.Err() == nil && m.out.Shown < m.out.Runs
-	m.note(m.best.prog)
-	return m.err
+	m.out.Flaky = m.best != nil && !m.over() && m.out.Shown < m.out.Runs
+}
+
+// first takes over what was found first: from then on it is what is looked for.
+func (m *minimiser) first(s *shown, block *prog.Sched) {
+	m.best, m.bug.Identity = s, s.finding.Identity()
+	if block != nil && s.finding.Matches(block.Bug) {
+		m.expect = block.Bug
+	}
+	m.note(s.prog)
 }
 
 // blocks are the schedules of p that a replay on the subject runs, nil for line order.
