@@ -26,9 +26,14 @@ type Finding struct {
 }
 
 // Identity names the bug: subject, title and kind of operation. Numbers,
-// addresses and function names move with the schedule and are no part of it.
+// addresses and function names move with the schedule and are no part of it. A process that died
+// without a word leaves no kind of operation.
 func (f *Finding) Identity() string {
-	return f.Subject + ": " + string(f.Title) + " in " + f.Verb
+	s := f.Subject + ": " + string(f.Title)
+	if f.Verb != "" {
+		s += " in " + f.Verb
+	}
+	return s
 }
 
 // Matches says whether title is the finding's title or among its others.

@@ -32,6 +32,7 @@ type document struct {
 	FuzzSeconds  float64               `json:"fuzz_seconds,omitempty"`  // run
 	Import       *imported             `json:"import,omitempty"`
 	Explorations []exploration         `json:"explorations,omitempty"` // explore
+	Minimised    []minimised           `json:"minimised,omitempty"`    // minimize
 	Stress       *stressDoc            `json:"stress,omitempty"`
 	Corpus       *corpusDoc            `json:"corpus,omitempty"`
 	Misuse       []misuseTable         `json:"misuse,omitempty"`   // subjects --misuse
@@ -171,6 +172,34 @@ type imported struct {
 	Objects    int            `json:"peak_objects"`
 	Pages      int            `json:"pages"`
 	Output     string         `json:"output"`
+}
+
+// A minimised is what became of a program that was made small.
+type minimised struct {
+	File     string      `json:"file"` // the given one
+	Subject  string      `json:"subject"`
+	Identity string      `json:"identity"` // of the finding that was kept
+	Output   string      `json:"output"`   // file that it was written to, "" for none
+	Program  string      `json:"program"`  // its text; the given one when flaky
+	Removed  string      `json:"removed"`  // in words
+	Before   programSize `json:"before"`
+	After    programSize `json:"after"`
+	Tries    int         `json:"tries"`
+	Cached   int         `json:"cached"` // tries that were known
+	Faulty   int         `json:"faulty"` // tries that met a fault of allocfuzz itself
+	Seconds  float64     `json:"seconds"`
+	Minimal  bool        `json:"minimal"` // each line and departure is needed
+	Flaky    bool        `json:"flaky"`   // it shows the finding in Shown of Runs runs
+	Shown    int         `json:"shown"`
+	Runs     int         `json:"runs"`
+	Command  string      `json:"command"` // replays it
+}
+
+// A programSize counts a program.
+type programSize struct {
+	Lines      int `json:"lines"`
+	Departures int `json:"departures"`
+	Contexts   int `json:"contexts"`
 }
 
 // A stressDoc is what threads did.

@@ -46,7 +46,8 @@ func (a *app) root() *cobra.Command {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
 	c.AddCommand(a.runCommand(), a.replayCommand(), a.exploreCommand(), a.stressCommand(),
-		a.corpusCommand(), a.importCommand(), a.subjectsCommand(), a.fmtCommand())
+		a.minimizeCommand(), a.corpusCommand(), a.importCommand(), a.subjectsCommand(),
+		a.fmtCommand())
 	return c
 }
 

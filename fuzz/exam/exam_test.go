@@ -86,7 +86,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// TestMutants builds this test with each patch and runs TestMutant in it.
+// TestMutants builds this test with each patch and runs TestMutant and TestMinimised in it.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a binary a patch")
@@ -102,7 +102,7 @@ func TestMutants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command(bin, "-test.run=^TestMutant$", "-test.v")
+			cmd := exec.Command(bin, "-test.run=^TestMutant$|^TestMinimised$", "-test.v")
 			cmd.Env = append(os.Environ(), envPatch+"="+p.Name)
 			out, err := cmd.CombinedOutput()
 			t.Logf("%s", out)

@@ -9,6 +9,7 @@ import (
 	"github.com/leanovate/gopter/commands"
 	"github.com/leanovate/gopter/gen"
 
+	"allocfuzz/fuzz/edit"
 	"allocfuzz/impls"
 	"allocfuzz/impls/machine"
 )
@@ -276,7 +277,7 @@ func (c command) PostCondition(state commands.State, result commands.Result) *go
 func shrinkCommand(v any) gopter.Shrink {
 	c := v.(command)
 	var list []command
-	for _, n := range smaller(c.size) {
+	for _, n := range edit.Smaller(c.size) {
 		d := c
 		d.size = n
 		list = append(list, d)

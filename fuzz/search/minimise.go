@@ -37,7 +37,7 @@ func Minimise(ctx context.Context, p *oracle.Compiled, v *impls.Variant, opt ora
 			return errLost
 		}
 		m.thin()
-		if err := m.fewest(); err != nil {
+		if err := m.fewest(m.size()-1, fewestMax); err != nil {
 			return err
 		}
 		for last := -1; last != m.size(); { // an earlier place may make another departure needless
@@ -48,6 +48,19 @@ func Minimise(ctx context.Context, p *oracle.Compiled, v *impls.Variant, opt ora
 		m.thin()
 		return nil
 	})
+	m.out.After = m.size()
+	return &m.out, err
+}
+
+// Recover looks for a schedule of the runs of like that shows its finding again, after the program
+// was changed to p: one with no more departures of any sort than like has, of which it makes at
+// most most runs. Finding is nil when there is none.
+func Recover(ctx context.Context, p *oracle.Compiled, opt oracle.Options, like *Result,
+	most int) (*Minimised, error) {
+	m := &minimiser{ctx: ctx, b: newBody(p, like.Subject, opt), identity: like.Finding.Identity()}
+	defer m.b.close()
+	m.out.Anchors, m.out.Before = like.Anchors, len(flat(like.Anchors))
+	err := guarded(func() error { return m.fewest(m.size(), most) })
 	m.out.After = m.size()
 	return &m.out, err
 }
@@ -117,19 +130,18 @@ const fewestMax = 4000
 // size is the number of departures at hand.
 func (m *minimiser) size() int { return len(flat(m.out.Anchors)) }
 
-// fewest looks for a schedule of fewer departures that shows the same.
-func (m *minimiser) fewest() error {
+// fewest looks for a schedule of at most so many departures that shows the same.
+func (m *minimiser) fewest(departures, left int) error {
 	bounds := m.bounds()
 	all := &explore.Bounded{Bounds: bounds}
-	left := fewestMax
-	for total := 0; total < bounds.Total() && left > 0; total++ {
+	for total := 0; total <= min(bounds.Total(), departures) && left > 0; total++ {
 		shown := false
 		_, err := all.Explore(m.b, explore.Unit{Left: bounds}, total,
 			func(r *explore.Run, _ []explore.Departure) bool {
 				m.out.Tries++
 				left--
 				f, anchors := m.b.res.Finding(), m.b.runner.Recorded()
-				if f != nil && f.Identity() == m.identity && len(flat(anchors)) < m.size() {
+				if f != nil && f.Identity() == m.identity && len(flat(anchors)) <= departures {
 					m.out.Anchors, m.out.Finding = anchors, f
 					m.out.Hash, shown = r.Hash, true
 				}
