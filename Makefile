@@ -3,6 +3,7 @@
 
 GO ?= go
 FOR ?= 60s
+NIGHT ?= 8h
 BENCHTIME ?= 1s
 
 # Packages without a command of their own to measure.
@@ -25,6 +26,10 @@ fuzz: ## the main job: replay the corpus and fuzz every target for FOR (60s)
 .PHONY: smoke
 smoke: ## the main job for ten seconds
 	$(GO) run ./cmd/allocfuzz run --for 10s
+
+.PHONY: nightly
+nightly: ## a night's work for NIGHT (8h): fuzz, explore, minimise, file regressions, thin
+	$(GO) run ./cmd/allocfuzz nightly --for $(NIGHT)
 
 .PHONY: explore
 explore: ## the table of the historical races, searched (needs some minutes)

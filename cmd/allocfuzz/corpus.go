@@ -295,7 +295,12 @@ func (a *app) verify(paths []string) error {
 	}
 	ctx, done := interruptible()
 	defer done()
-	checks, err := verifyFiles(ctx, files)
+	root, _ := engine.FindRoot(".")
+	known, err := engine.Expected(root)
+	if err != nil {
+		known = &fuzz.Known{} // the file that is wrong is told below
+	}
+	checks, err := verifyFiles(ctx, files, known)
 	if err != nil {
 		a.interrupted()
 	}
@@ -331,12 +336,13 @@ func (a *app) verify(paths []string) error {
 }
 
 // verifyFiles verifies programs; the error is that ctx ended.
-func verifyFiles(ctx context.Context, files []corpus.File) ([]regress.Check, error) {
+func verifyFiles(ctx context.Context, files []corpus.File, known *fuzz.Known) ([]regress.Check,
+	error) {
 	r := engine.NewReplayer(oracle.Options{})
 	defer r.Close()
 	checks := []regress.Check{}
 	for _, f := range files {
-		list, err := regress.Verify(ctx, r, f.Name, f.Text)
+		list, err := regress.Verify(ctx, r, known, f.Name, f.Text)
 		if err != nil {
 			return checks, err
 		}

@@ -9,6 +9,7 @@ import (
 	"allocfuzz/corpus/trace"
 	"allocfuzz/debugcheck"
 	"allocfuzz/fuzz/engine"
+	"allocfuzz/fuzz/nightly"
 	"allocfuzz/impls"
 )
 
@@ -35,6 +36,7 @@ type document struct {
 	Minimised    []minimised           `json:"minimised,omitempty"`    // minimize
 	Stress       *stressDoc            `json:"stress,omitempty"`
 	Corpus       *corpusDoc            `json:"corpus,omitempty"`
+	Night        *nightly.Report       `json:"night,omitempty"`    // nightly
 	Misuse       []misuseTable         `json:"misuse,omitempty"`   // subjects --misuse
 	Rows         []historical          `json:"rows,omitempty"`     // subjects
 	LastRun      *when                 `json:"last_run,omitempty"` // subjects: of its counts

@@ -104,7 +104,7 @@ func (b *Buckets) Gather(dir string, before map[string]bool) ([]Finding, error) 
 		if before[name] {
 			continue
 		}
-		f, err := readReport(name)
+		f, err := ReadReport(name)
 		if err != nil {
 			return nil, err
 		}

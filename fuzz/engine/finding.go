@@ -54,9 +54,9 @@ func newMissing(subject, expected, file, command string) Finding {
 		Command: command}
 }
 
-// readReport reads the head of a report as oracle.Report writes it. File and
+// ReadReport reads the head of a report as oracle.Report writes it. File and
 // Report are set from its name.
-func readReport(name string) (Finding, error) {
+func ReadReport(name string) (Finding, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return Finding{}, err

@@ -26,7 +26,7 @@ func replayer(t *testing.T) *engine.Replayer {
 func TestCommitted(t *testing.T) {
 	r := replayer(t)
 	for f := range corpus.All() {
-		checks, err := Verify(t.Context(), r, f.Name, f.Text)
+		checks, err := Verify(t.Context(), r, nil, f.Name, f.Text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestVerify(t *testing.T) {
 		{"in line order", string(lifo), Holds, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			checks, err := Verify(t.Context(), replayer(t), "x.prog", []byte(tt.text))
+			checks, err := Verify(t.Context(), replayer(t), nil, "x.prog", []byte(tt.text))
 			if err != nil || len(checks) == 0 {
 				t.Fatalf("checks %v, error %v", checks, err)
 			}
@@ -104,7 +104,7 @@ func TestVerify(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = Verify(ctx, replayer(t), "x.prog", []byte(text))
+	_, err = Verify(ctx, replayer(t), nil, "x.prog", []byte(text))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end: %v", err)
 	}
@@ -148,7 +148,7 @@ func TestMake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks, err := Verify(t.Context(), r, file, text)
+	checks, err := Verify(t.Context(), r, nil, file, text)
 	if err != nil || len(checks) != 1 || checks[0].State != Holds || checks[0].Expected != f.Title {
 		t.Errorf("checks %+v, error %v", checks, err)
 	}

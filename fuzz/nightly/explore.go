@@ -1,0 +1,146 @@
+package nightly
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/regress"
+	"allocfuzz/fuzz/search"
+	"allocfuzz/impls"
+	"allocfuzz/impls/all"
+	"allocfuzz/oracle"
+	"allocfuzz/oracle/explore"
+)
+
+// pairMost is the most time for one program on one subject.
+const pairMost = 3 * time.Second
+
+// programMost is the largest text of a program whose schedules are searched.
+const programMost = 4 << 10
+
+// explore searches schedules of committed programs until its time is over: each program on each
+// subject in turn, first by bounds, and in later rounds by chance, each time from another seed.
+func (w *work) explore(ctx context.Context, a *Arm, d time.Duration, known *fuzz.Known) (
+	*SliceReport, error) {
+	programs, err := w.programs()
+	if err != nil {
+		return nil, err
+	}
+	pairs := len(programs) * len(a.Subjects)
+	if pairs == 0 {
+		a.Left = "there is no program to search"
+		return &SliceReport{}, nil
+	}
+	if a.States == nil {
+		a.States = map[string]int{}
+	}
+	out := &SliceReport{Known: map[string]int{}}
+	start := time.Now()
+	for time.Since(start) < d && ctx.Err() == nil {
+		at := a.Next % pairs
+		p := programs[at/len(a.Subjects)]
+		v, _ := all.Lookup(a.Subjects[at%len(a.Subjects)])
+		opt := w.searchOptions(a.Next / pairs)
+		limited, cancel := context.WithTimeout(ctx, min(pairMost, d-time.Since(start)))
+		res, err := search.Run(limited, p, v, opt)
+		cancel()
+		if err != nil && res.Left == "" && res.Schedules > 0 {
+			return out, err
+		}
+		a.Next++
+		out.Execs += int64(res.Schedules)
+		out.Points += res.Points
+		pair := p.Prog.File + " " + v.Name
+		if res.States > a.States[pair] {
+			a.States[pair] = res.States
+			out.New++
+		}
+		if res.Finding != nil {
+			if err := w.searched(ctx, p, v, res, known, out); err != nil {
+				return out, err
+			}
+		}
+	}
+	out.Seconds = time.Since(start).Seconds()
+	return out, nil
+}
+
+// searchOptions are those of a round over all pairs.
+func (w *work) searchOptions(round int) search.Options {
+	opt := search.Options{Strategy: search.Bound, Parallel: w.opt.Parallel, Shards: 1, Depth: 3,
+		Seed: uint64(round), Bounds: explore.Bounds{Preemptions: 2, Interrupts: 1, Deliveries: 1}}
+	switch {
+	case round == 0:
+	case round%2 == 1:
+		opt.Strategy, opt.Max = search.PCT, 2000
+	default:
+		opt.Strategy, opt.Max = search.Random, 2000
+		opt.Bounds.Interrupts, opt.Bounds.Failures = 2, 1
+	}
+	return opt
+}
+
+// searched counts a finding of a search, or writes it down when it is new.
+func (w *work) searched(ctx context.Context, p *oracle.Compiled, v *impls.Variant,
+	res *search.Result, known *fuzz.Known, out *SliceReport) error {
+	if title, ok := known.Finding(res.Finding); ok {
+		out.Known[v.Name+"\t"+title] += res.Found
+		return nil
+	}
+	m, err := search.Minimise(ctx, p, v, oracle.Options{}, res)
+	if errors.Is(err, explore.ErrNotDeterministic) {
+		err = nil // what is filed says that it is flaky
+	} else if err != nil {
+		return err
+	} else {
+		res.Anchors, res.Finding, res.Hash = m.Anchors, m.Finding, m.Hash
+	}
+	r := oracle.NewRunner()
+	defer r.Close()
+	rep, err := r.Explain(p, v, res.Schedule(p), oracle.Options{First: res.Finding})
+	if err != nil {
+		return err
+	}
+	known.Learn(res.Finding) // once a slice; then it is filed
+	_, err = (&fuzz.Failure{Report: rep, Variant: v}).Save(w.out)
+	return err
+}
+
+// programs are the small committed programs of several contexts, without their schedules.
+func (w *work) programs() ([]*oracle.Compiled, error) {
+	var paths []string
+	for _, folder := range []string{"seeds", "regress"} {
+		paths = append(paths, filepath.Join(w.opt.Root, "corpus", folder))
+	}
+	files, err := regress.Files(paths)
+	if err != nil {
+		return nil, err
+	}
+	var out []*oracle.Compiled
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(text) > programMost {
+			continue
+		}
+		p, err := prog.Parse(filepath.Base(name), strings.NewReader(string(text)))
+		if err != nil {
+			continue // told when what is committed is replayed
+		}
+		p.Scheds = nil
+		w.opt.Boot.Apply(p)
+		c, err := oracle.Compile(p)
+		if err == nil && !c.Sequential() {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}

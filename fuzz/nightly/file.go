@@ -1,0 +1,244 @@
+package nightly
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/engine"
+	"allocfuzz/fuzz/minimise"
+	"allocfuzz/fuzz/regress"
+	"allocfuzz/impls"
+	"allocfuzz/impls/all"
+	"allocfuzz/impls/fault"
+	"allocfuzz/oracle"
+)
+
+// minimiseMost is the most time for making one program small.
+const minimiseMost = time.Minute
+
+// File minimises what a report tells of, sees that it holds, and writes the regression. When ctx
+// ends before, it is nil: there is a next time.
+func (w *work) File(ctx context.Context, s *State, report string) (*Filed, error) {
+	f, err := engine.ReadReport(filepath.Join(w.out, report))
+	if err != nil {
+		return nil, err
+	}
+	out := &Filed{Identity: f.Identity, Subject: f.Subject, Title: f.Title, Also: f.Also}
+	if _, ok := s.Bugs().Find(f.Subject, f.Title, f.Also...); ok {
+		out.Fate, out.Why = Same, "this night has met the bug before"
+		return out, nil
+	}
+	if f.Class == fault.Process.String() {
+		out.Fate, out.Program = Kept, f.File
+		out.Why = "it ends the process that replays it: it cannot be committed as a program"
+		return out, nil
+	}
+	text, err := os.ReadFile(f.File)
+	if err != nil {
+		return nil, err
+	}
+	p, err := prog.Parse(f.File, bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("a program of a finding: %w", err)
+	}
+	start := time.Now()
+	small, err := w.minimised(ctx, p, &f)
+	s.Spend(Minimising, time.Since(start))
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil
+	case errors.Is(err, minimise.ErrSilent):
+		out.Fate, out.Program, out.Why = Flaky, f.File, "it did not show again"
+		return out, nil
+	case err != nil:
+		return nil, err
+	case small.Flaky:
+		out.Fate, out.Program = Flaky, f.File
+		out.Why = fmt.Sprintf("it showed in %d of %d runs", small.Shown, small.Runs)
+		return out, nil
+	}
+	return out, w.regression(ctx, s, &f, small, out)
+}
+
+// minimised makes the program of a finding small.
+func (w *work) minimised(ctx context.Context, p *prog.Program, f *engine.Finding) (
+	*minimise.Result, error) {
+	bug := minimise.Bug{Identity: f.Identity}
+	var ok bool
+	if bug.Subject, ok = all.Lookup(f.Subject); !ok {
+		return nil, fmt.Errorf("%s: no subject %q", f.Report, f.Subject)
+	}
+	bug.Reference = reference(f)
+	limited, cancel := context.WithTimeout(ctx, minimiseMost)
+	defer cancel()
+	return minimise.Program(limited, p, bug, minimise.Options{})
+}
+
+// reference is the subject that a finding's subject differs from, as the command says that repeats
+// it; nil for a bug of the subject alone.
+func reference(f *engine.Finding) *impls.Variant {
+	words := strings.Fields(f.Command)
+	i := slices.Index(words, "--subject")
+	if i < 0 || i+1 >= len(words) {
+		return nil
+	}
+	first, _, both := strings.Cut(words[i+1], ",")
+	if !both {
+		return nil
+	}
+	v, _ := all.Lookup(first)
+	return v
+}
+
+// regression writes a minimised program as a regression, and notes what became of it.
+func (w *work) regression(ctx context.Context, s *State, f *engine.Finding,
+	small *minimise.Result, out *Filed) error {
+	finding := engine.NewFinding(small.Report.Finding, "", "")
+	started, _, _ := strings.Cut(s.Started, "T")
+	from := f.Target
+	if from == "" {
+		from = "fuzzing and exploring"
+	}
+	made, err := regress.Make(small.Program, &finding,
+		regress.Meta{Found: "a night of " + from, Date: started})
+	if err != nil {
+		return err
+	}
+	text := prog.Format(made)
+	out.Fate, out.Lines = Regression, small.After.Lines
+	out.Also = finding.Also
+	out.Program = strings.TrimSuffix(f.File, ".prog") + ".min"
+	if err := fuzz.WriteBytes(out.Program, text); err != nil {
+		return err
+	}
+	start := time.Now()
+	why, err := w.holds(ctx, text, &finding)
+	s.Spend(Verifying, time.Since(start))
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		out.Fate, out.Why = Flaky, why
+		return nil
+	}
+	start = time.Now()
+	out.Race = w.race(ctx, out.Program)
+	s.Spend(Racing, time.Since(start))
+	if w.branch != nil {
+		out.File, out.Commit, err = w.branch.add(ctx, made, &finding)
+		return err
+	}
+	out.File, err = regress.Write(filepath.Join(w.opt.Root, regress.Folder), made, &finding)
+	if readOnly(err) {
+		out.Why = fmt.Sprintf("the checkout cannot be written (%v)", err)
+		w.opt.Log("%s: %s: the regression is in %s", f.Identity, out.Why, w.out)
+		out.File, err = regress.Write(filepath.Join(w.out, "regress"), made, &finding)
+	}
+	return err
+}
+
+// readOnly says whether an error is that something may not be written.
+func readOnly(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+}
+
+// holds says why a regression would not hold; "" when it does.
+func (w *work) holds(ctx context.Context, text []byte, f *engine.Finding) (string, error) {
+	r := engine.NewReplayer(oracle.Options{})
+	defer r.Close()
+	checks, err := regress.Verify(ctx, r, w.known, "new.prog", text)
+	if err != nil {
+		return "", err
+	}
+	for _, c := range checks {
+		if c.Subject == f.Subject && !c.OK() {
+			return fmt.Sprintf("replayed it is not the same: %s: %s", c.State, c.Why), nil
+		}
+	}
+	return "", nil
+}
+
+// raceBinary builds the command with the race detector; else it says why there is none.
+func (w *work) raceBinary(ctx context.Context) (bin, why string) {
+	cc, err := exec.CommandContext(ctx, "go", "env", "CC").Output()
+	if err == nil {
+		_, err = exec.LookPath(strings.TrimSpace(string(cc)))
+	}
+	if err != nil {
+		return "", "there is no C compiler, which the race detector needs"
+	}
+	bin = filepath.Join(w.tmp, "allocfuzz.race")
+	cmd := exec.CommandContext(ctx, "go", "build", "-race", "-o", bin, "./cmd/allocfuzz")
+	cmd.Dir, cmd.Env = w.opt.Root, append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Sprintf("go build -race: %v: %s", err, bytes.TrimSpace(out))
+	}
+	return bin, ""
+}
+
+// race replays a program under the race detector and says what that says.
+func (w *work) race(ctx context.Context, file string) string {
+	if w.racer == "" {
+		return ""
+	}
+	cmd := exec.CommandContext(ctx, w.racer, "corpus", "verify", file)
+	out, err := cmd.CombinedOutput()
+	switch {
+	case bytes.Contains(out, []byte("DATA RACE")):
+		return "a data race in allocfuzz itself or in a subject:\n" + string(out)
+	case err != nil:
+		return fmt.Sprintf("%v: %s", err, bytes.TrimSpace(out))
+	}
+	return "silent"
+}
+
+// verify replays everything that is committed.
+func (w *work) verify(ctx context.Context) error {
+	known, err := engine.Expected(w.opt.Root) // with what this night has added
+	if err != nil {
+		return err
+	}
+	var paths []string
+	for _, folder := range []string{"seeds", "regress", "traces"} {
+		at := filepath.Join(w.opt.Root, "corpus", folder)
+		if _, err := os.Stat(at); err == nil {
+			paths = append(paths, at)
+		}
+	}
+	files, err := regress.Files(paths)
+	if err != nil {
+		return err
+	}
+	r := engine.NewReplayer(oracle.Options{})
+	defer r.Close()
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		checks, err := regress.Verify(ctx, r, known, name, text)
+		if err != nil {
+			return err
+		}
+		w.Summary.Programs++
+		for _, c := range checks {
+			if !c.OK() && c.State != regress.LeftOut {
+				w.Summary.Broken = append(w.Summary.Broken, fmt.Sprintf("%s: %s: %s: %s", c.File,
+					c.Subject, c.State, c.Why))
+			}
+		}
+	}
+	return nil
+}
