@@ -38,16 +38,16 @@ func (a *app) nightlyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nightly",
 		Short: "a night's work: fuzz, explore, minimise, file regressions, thin, resumable",
-		Long: "Share a budget of time between the fuzz targets and the explorers of schedules, more\n" +
-			"to those that still find something new. What is found is minimised, replayed, and\n" +
-			"written to corpus/regress of the checkout, one file a bug; a bug for which there is\n" +
-			"a regression already, here or on a branch of another night, is counted and does not\n" +
-			"stop anything. At the end the working corpus is thinned and everything committed is\n" +
-			"replayed.\n\n" +
-			"A night that was killed, at whatever moment, is taken up by the next call with the\n" +
-			"same flags; --fresh begins anew. With --commit each regression is a commit on a\n" +
-			"branch of its own; the checkout stays as it is, must have no changes, and nothing\n" +
-			"is pushed.\n\n" +
+		Long: "Share a budget of time between the fuzz targets and the explorers of schedules,\n" +
+			"more to those that still find something new. What is found is minimised,\n" +
+			"replayed, and written to corpus/regress of the checkout, one file a bug; a bug\n" +
+			"for which there is a regression already, here or on a branch of another night,\n" +
+			"is counted and does not stop anything. At the end the working corpus is thinned,\n" +
+			"when it has grown, and everything committed is replayed.\n\n" +
+			"A night that was killed, at whatever moment, is taken up by the next call with\n" +
+			"the same flags; --fresh begins anew. With --commit each regression is a commit\n" +
+			"on a branch of its own; the checkout stays as it is, must have no changes, and\n" +
+			"nothing is pushed.\n\n" +
 			"The exit status is 1 when something new was found, 2 when something went wrong.",
 		Example: "  allocfuzz nightly --for 8h --commit\n" +
 			"  allocfuzz nightly --for 2m --subject slub-2008-seq,slub-2011-tid\n" +
@@ -232,7 +232,11 @@ func (a *app) night(n *nightly.Night, end *nightly.Ending) {
 
 func (a *app) armTable(s *nightly.State) {
 	names := []string{"slices", "execs", "execs/s", "new", "corpus", "time", "deaths", "flakes"}
-	t := a.newTable("arm", "slices", "execs", "execs/s", "new", "corpus", "time", "deaths", "flakes")
+	head := []any{"arm"}
+	for _, name := range names {
+		head = append(head, name)
+	}
+	t := a.newTable(head...)
 	t.SetColumnConfigs(numbers(names...))
 	for _, m := range s.Arms {
 		took := time.Duration(m.Seconds * float64(time.Second)).Round(time.Second)

@@ -45,9 +45,9 @@ func (a *app) root() *cobra.Command {
 	c.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
-	c.AddCommand(a.runCommand(), a.nightlyCommand(), a.replayCommand(), a.exploreCommand(), a.stressCommand(),
-		a.minimizeCommand(), a.corpusCommand(), a.importCommand(), a.subjectsCommand(),
-		a.fmtCommand())
+	c.AddCommand(a.runCommand(), a.nightlyCommand(), a.replayCommand(), a.exploreCommand(),
+		a.stressCommand(), a.minimizeCommand(), a.corpusCommand(), a.importCommand(),
+		a.subjectsCommand(), a.fmtCommand())
 	return c
 }
 

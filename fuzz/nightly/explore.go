@@ -12,7 +12,6 @@ import (
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/regress"
 	"allocfuzz/fuzz/search"
-	"allocfuzz/impls"
 	"allocfuzz/impls/all"
 	"allocfuzz/oracle"
 	"allocfuzz/oracle/explore"
@@ -61,10 +60,16 @@ func (w *work) explore(ctx context.Context, a *Arm, d time.Duration, known *fuzz
 			a.States[pair] = res.States
 			out.New++
 		}
-		if res.Finding != nil {
-			if err := w.searched(ctx, p, v, res, known, out); err != nil {
-				return out, err
-			}
+		if res.Finding == nil {
+			continue
+		}
+		if title, ok := known.Finding(res.Finding); ok {
+			out.Known[v.Name+"\t"+title] += res.Found
+			continue
+		}
+		known.Learn(res.Finding) // for this slice; then it is filed
+		if err := w.searched(ctx, p, res); err != nil {
+			return out, err
 		}
 	}
 	out.Seconds = time.Since(start).Seconds()
@@ -86,29 +91,23 @@ func (w *work) searchOptions(round int) search.Options {
 	return opt
 }
 
-// searched counts a finding of a search, or writes it down when it is new.
-func (w *work) searched(ctx context.Context, p *oracle.Compiled, v *impls.Variant,
-	res *search.Result, known *fuzz.Known, out *SliceReport) error {
-	if title, ok := known.Finding(res.Finding); ok {
-		out.Known[v.Name+"\t"+title] += res.Found
-		return nil
-	}
-	m, err := search.Minimise(ctx, p, v, oracle.Options{}, res)
-	if errors.Is(err, explore.ErrNotDeterministic) {
-		err = nil // what is filed says that it is flaky
-	} else if err != nil {
+// searched writes down the finding of a search.
+func (w *work) searched(ctx context.Context, p *oracle.Compiled, res *search.Result) error {
+	m, err := search.Minimise(ctx, p, res.Subject, oracle.Options{}, res)
+	switch {
+	case errors.Is(err, explore.ErrNotDeterministic): // what is filed says that it is flaky
+	case err != nil:
 		return err
-	} else {
+	default:
 		res.Anchors, res.Finding, res.Hash = m.Anchors, m.Finding, m.Hash
 	}
 	r := oracle.NewRunner()
 	defer r.Close()
-	rep, err := r.Explain(p, v, res.Schedule(p), oracle.Options{First: res.Finding})
+	rep, err := r.Explain(p, res.Subject, res.Schedule(p), oracle.Options{First: res.Finding})
 	if err != nil {
 		return err
 	}
-	known.Learn(res.Finding) // once a slice; then it is filed
-	_, err = (&fuzz.Failure{Report: rep, Variant: v}).Save(w.out)
+	_, err = (&fuzz.Failure{Report: rep, Variant: res.Subject}).Save(w.out)
 	return err
 }
 

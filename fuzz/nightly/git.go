@@ -60,7 +60,8 @@ func newBranch(ctx context.Context, root, name, tmp string) (*branch, error) {
 		return nil, err
 	}
 	args := []string{"worktree", "add", "--quiet", b.tree, name}
-	if _, err := git(ctx, root, "rev-parse", "--verify", "--quiet", "refs/heads/"+name); err != nil {
+	_, err = git(ctx, root, "rev-parse", "--verify", "--quiet", "refs/heads/"+name)
+	if err != nil {
 		args = []string{"worktree", "add", "--quiet", "-b", name, b.tree, "HEAD"}
 	}
 	if _, err := git(ctx, root, args...); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"allocfuzz/fuzz"
 )
 
 // A SliceReport is what a slice brought.
@@ -49,6 +51,9 @@ type Night struct {
 // Begin takes up the night that a folder has the state of when that is not over and was asked to
 // do the same, and begins one otherwise. It says whether it was taken up.
 func (n *Night) Begin(fresh *State, anew bool) (resumed bool, err error) {
+	if err := fuzz.RemoveHalf(n.Dir); err != nil { // nobody else writes here: see Lock
+		return false, err
+	}
 	old, err := Load(n.Dir)
 	var bad *BadState
 	if errors.As(err, &bad) {
@@ -179,5 +184,6 @@ func (n *Night) tell(f *Filed) {
 // Stops says whether an error is one after which nothing else can be done: the disk is full or
 // cannot be written.
 func Stops(err error) bool {
-	return errors.Is(err, errDiskFull) || errors.Is(err, os.ErrPermission) || errors.Is(err, errTooBig)
+	return errors.Is(err, errDiskFull) || errors.Is(err, errTooBig) ||
+		errors.Is(err, os.ErrPermission)
 }

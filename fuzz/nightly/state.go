@@ -20,17 +20,16 @@ const schema = 1
 // A State is how far a night is. The names of its JSON form are public: it is part of what
 // allocfuzz nightly --json prints.
 type State struct {
-	Schema  int                `json:"schema"`
-	Key     string             `json:"key"`     // of what the night is asked to do
-	Started string             `json:"started"` // RFC 3339
-	Budget  float64            `json:"budget"`  // seconds
-	Spent   map[Kind]float64   `json:"spent"`   // seconds by kind of work
-	Arms    []*Arm             `json:"arms"`
-	Filed   []Filed            `json:"filed"` // what became of findings, in order
-	Known   map[string]int     `json:"known"` // findings of known bugs: subject, tab, title
-	Tally   map[string]float64 `json:"-"`
-	Resumed int                `json:"resumed"` // how often it was taken up again
-	Ended   bool               `json:"ended"`
+	Schema  int              `json:"schema"`
+	Key     string           `json:"key"`     // of what the night is asked to do
+	Started string           `json:"started"` // RFC 3339
+	Budget  float64          `json:"budget"`  // seconds
+	Spent   map[Kind]float64 `json:"spent"`   // seconds by kind of work
+	Arms    []*Arm           `json:"arms"`
+	Filed   []Filed          `json:"filed"`   // what became of findings, in order
+	Known   map[string]int   `json:"known"`   // findings of known bugs: subject, tab, title
+	Resumed int              `json:"resumed"` // how often it was taken up again
+	Ended   bool             `json:"ended"`
 }
 
 // A Kind is a kind of work.
@@ -172,5 +171,6 @@ type BadState struct {
 
 // Error says so.
 func (e *BadState) Error() string {
-	return fmt.Sprintf("the state of the last night cannot be read (%v): it is %s now", e.Err, e.File)
+	return fmt.Sprintf("the state of the last night cannot be read (%v): it is %s now", e.Err,
+		e.File)
 }

@@ -2,6 +2,7 @@ package nightly
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
+	"allocfuzz/fuzz/regress"
 	"allocfuzz/fuzz/store"
 	"allocfuzz/fuzz/thin"
 	"allocfuzz/impls"
@@ -55,17 +57,15 @@ func (o *Options) Fresh() *State {
 
 // work is the real Steps.
 type work struct {
-	opt    Options
-	out    string // folder of findings
-	cache  string // of the fuzzer's corpora
-	tmp    string // thrown away
-	store  *store.Store
-	known  *fuzz.Known // committed, here and on branches of nights
-	job    *engine.Job
-	branch *branch // nil without commits
-	racer  string  // binary with the race detector, "" for none
-	// Skipped are files of the corpora that were left alone, Checks what the last replay said.
-	Skipped []store.Problem
+	opt     Options
+	out     string // folder of findings
+	cache   string // of the fuzzer's corpora
+	tmp     string // thrown away
+	store   *store.Store
+	known   *fuzz.Known // committed, here and on branches of nights
+	job     *engine.Job
+	branch  *branch // nil without commits
+	racer   string  // binary with the race detector, "" for none
 	Summary Ending
 }
 
@@ -91,6 +91,11 @@ func New(ctx context.Context, opt Options, s *State) (Steps, *Ending, error) {
 	}
 	for _, dir := range []string{w.out, w.cache, w.tmp} {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, dir := range []string{w.out, filepath.Join(opt.Root, regress.Folder)} {
+		if err := fuzz.RemoveHalf(dir); err != nil && !readOnly(err) {
 			return nil, nil, err
 		}
 	}
@@ -242,27 +247,68 @@ func (w *work) Finish(ctx context.Context, s *State) error {
 	return w.write(s)
 }
 
-// thin thins the working corpus of each target that was fuzzed, and puts the fuzzer's own in its
-// place: that grows without end otherwise.
+// A target's corpus is thinned when it has grown by so much since the last time: to build and run
+// the tracer takes seconds, which a short night has not.
+const (
+	growth   = 2   // times
+	thinFrom = 500 // inputs more, in any case
+)
+
+// thinnedFile keeps how many inputs each target had when it was thinned last.
+const thinnedFile = "thinned.json"
+
+// grown are the targets whose corpora are worth thinning.
+func (w *work) grown(last map[string]int) ([]string, error) {
+	var out []string
+	for _, target := range w.opt.Targets {
+		list, bad, err := w.store.Inputs(target)
+		if err != nil {
+			return nil, err
+		}
+		w.skipped(bad)
+		if n := last[target]; len(list) >= n+thinFrom || n > thinFrom/10 && len(list) >= growth*n {
+			out = append(out, target)
+		}
+	}
+	return out, nil
+}
+
+// thin thins the working corpora that have grown, and puts the fuzzer's own in their place: those
+// grow without end otherwise.
 func (w *work) thin(ctx context.Context) error {
+	last, name := map[string]int{}, filepath.Join(w.opt.Dir, thinnedFile)
+	if text, err := os.ReadFile(name); err == nil && json.Unmarshal(text, &last) != nil {
+		last = map[string]int{} // whatever it is, thinning once too often does no harm
+	}
+	targets, err := w.grown(last)
+	if err != nil || len(targets) == 0 {
+		return err
+	}
 	t, err := thin.New(ctx, w.opt.Root, max(1, min(w.opt.Parallel, runtime.NumCPU())))
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	w.Summary.Thinned = map[string]thin.Thinned{}
-	for _, target := range w.opt.Targets {
+	for _, target := range targets {
 		res, err := t.Store(ctx, w.store, target, false)
 		if err != nil {
 			return fmt.Errorf("%s: %w", target, err)
 		}
 		w.skipped(res.Skipped)
 		w.Summary.Thinned[target] = res
+		w.opt.Log("%s: %d of %d inputs of the working corpus are kept", target, res.After,
+			res.Before)
 		if err := w.renew(target); err != nil {
 			return err
 		}
+		last[target] = res.After
 	}
-	return nil
+	text, err := json.Marshal(last)
+	if err != nil {
+		return err
+	}
+	return fuzz.WriteBytes(name, text)
 }
 
 // renew makes the fuzzer's corpus of a target anew from the working corpus. It is this package's

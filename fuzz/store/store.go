@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/gofuzz"
@@ -57,7 +56,7 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 	for _, t := range targets {
-		if err := s.clean(t); err != nil {
+		if err := fuzz.RemoveHalf(filepath.Join(dir, t)); err != nil {
 			return nil, err
 		}
 	}
@@ -69,32 +68,6 @@ func Name(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data))[:n
 
 // nameLen is the number of hexadecimal digits of a name.
 const nameLen = 40
-
-// half is the name of a file that was not yet whole.
-var half = regexp.MustCompile(`^\.[0-9a-f]{40}\.[0-9]+-[0-9]+\.tmp$`)
-
-// halfAge is how old a half-written file must be so that nobody can be writing it.
-const halfAge = time.Hour
-
-func (s *Store) clean(target string) error {
-	entries, err := os.ReadDir(filepath.Join(s.Dir, target))
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !half.MatchString(e.Name()) {
-			continue
-		}
-		info, err := e.Info()
-		if err != nil || time.Since(info.ModTime()) < halfAge {
-			continue // gone, or in somebody's hands
-		}
-		if err := os.Remove(filepath.Join(s.Dir, target, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // targetName is how fuzz targets are called.
 var targetName = regexp.MustCompile(`^Fuzz[A-Za-z0-9_]*$`)
@@ -144,7 +117,7 @@ func (s *Store) Inputs(target string) ([]Input, []Problem, error) {
 	var out []Input
 	var bad []Problem
 	for _, e := range entries {
-		if half.MatchString(e.Name()) {
+		if fuzz.Half(e.Name()) {
 			continue // of somebody who is writing it
 		}
 		at := filepath.Join(dir, e.Name())

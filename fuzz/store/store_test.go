@@ -1,12 +1,13 @@
 package store
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"allocfuzz/fuzz/gofuzz"
 )
@@ -116,27 +117,22 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestHalf: what a process that was killed left is no input, and goes when it is old.
+// TestHalf: what a process that was killed left is no input, and goes.
 func TestHalf(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	if _, err := s.Add("FuzzSMP", []byte("good")); err != nil {
 		t.Fatal(err)
 	}
-	fresh := filepath.Join(dir, "FuzzSMP", "."+Name([]byte("a"))+".123-0.tmp")
-	old := filepath.Join(dir, "FuzzSMP", "."+Name([]byte("b"))+".124-1.tmp")
-	mine := filepath.Join(dir, "FuzzSMP", ".mine.tmp")
-	past := time.Now().Add(-2 * time.Hour)
-	for _, name := range []string{fresh, old, mine} {
+	at := filepath.Join(dir, "FuzzSMP")
+	busy := filepath.Join(at, fmt.Sprintf(".%s.%d-0.tmp", Name([]byte("a")), os.Getpid()))
+	dead := filepath.Join(at, fmt.Sprintf(".%s.%d-1.tmp", Name([]byte("b")), deadProcess(t)))
+	mine := filepath.Join(at, ".mine.tmp")
+	for _, name := range []string{busy, dead, mine} {
 		put(t, name, "ha")
 	}
-	for _, name := range []string{old, mine} {
-		if err := os.Chtimes(name, past, past); err != nil {
-			t.Fatal(err)
-		}
-	}
 	s = open(t, dir)
-	for name, there := range map[string]bool{fresh: true, old: false, mine: true} {
+	for name, there := range map[string]bool{busy: true, dead: false, mine: true} {
 		if _, err := os.Stat(name); (err == nil) != there {
 			t.Errorf("%s: there %v, want %v", name, err == nil, there)
 		}
@@ -145,6 +141,16 @@ func TestHalf(t *testing.T) {
 	if err != nil || len(list) != 1 || len(bad) != 1 {
 		t.Errorf("inputs %v, bad %v, error %v", list, bad, err)
 	}
+}
+
+// deadProcess is the number of a process that has ended.
+func deadProcess(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
 }
 
 // TestGo: inputs go to a folder of the go command and come back, and raw ones come too.
