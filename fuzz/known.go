@@ -154,7 +154,11 @@ func (k *Known) expect(fsys fs.FS, name string) error {
 		if v, ok := all.Lookup(subject); ok {
 			subject = v.Name // it may be an alias
 		}
-		k.Add(subject, s.Bug)
+		var also []string
+		if p.Head.Also != "" && s.Bug == p.Head.Title {
+			also = strings.Split(p.Head.Also, "; ")
+		}
+		k.Add(subject, s.Bug, also...)
 	}
 	return nil
 }

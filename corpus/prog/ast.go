@@ -25,6 +25,7 @@ type Program struct {
 // Head is the head of a regression file. Empty fields are not printed.
 type Head struct {
 	Title string // title of the expected finding; any text of one line
+	Also  string // other titles that findings of the bug had, joined by "; "
 	Class string // class of the bug, such as double-handout
 	Found string // where or by what it was found
 	Date  string // when, in the writer's own spelling

@@ -109,6 +109,8 @@ func (r *Reader) headLine(x *lexer, word string, start int) *Error {
 	switch word {
 	case "title":
 		field = &h.Title
+	case "also":
+		field = &h.Also
 	case "class":
 		field = &h.Class
 	case "found":
@@ -117,7 +119,7 @@ func (r *Reader) headLine(x *lexer, word string, start int) *Error {
 		field = &h.Date
 	default:
 		return fault("%s: unknown head line", word).
-			want("title:, class:, found: or date:").at(x.pos(start))
+			want("title:, also:, class:, found: or date:").at(x.pos(start))
 	}
 	if *field != "" {
 		return fault("%s: given twice", word).want("one %s line", word).at(x.pos(start))

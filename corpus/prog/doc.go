@@ -32,7 +32,8 @@
 // # Head
 //
 // The first line is always "allocfuzz 1"; the number is the version of the format. A regression
-// goes on with what is known about it, a line each: title:, class:, found:, date:.
+// goes on with what is known about it, a line each: title:, also: (other titles of the same bug,
+// with "; " between), class:, found:, date:.
 //
 // # Declarations
 //

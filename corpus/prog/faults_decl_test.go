@@ -45,7 +45,7 @@ var faultsDecl = []badProgram{
 		`1:13: first line: unexpected "2"; expected end of line`},
 	{"unknown head",
 		first + "author: me\n",
-		"2:1: author: unknown head line; expected title:, class:, found: or date:"},
+		"2:1: author: unknown head line; expected title:, also:, class:, found: or date:"},
 	{"head twice",
 		first + "title: a\ntitle: b\n",
 		"3:1: title: given twice; expected one title line"},

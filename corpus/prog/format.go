@@ -128,6 +128,7 @@ func (w *printer) indent() {
 func (w *printer) prologue(p *Program) {
 	w.b = append(w.b, "allocfuzz 1\n"...)
 	w.head("title: ", p.Head.Title)
+	w.head("also: ", p.Head.Also)
 	w.head("class: ", p.Head.Class)
 	w.head("found: ", p.Head.Found)
 	w.head("date: ", p.Head.Date)

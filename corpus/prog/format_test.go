@@ -46,8 +46,8 @@ func TestExamples(t *testing.T) {
 
 // spellings are accepted texts and what they print as; without a want they are faults.
 var spellings = []struct{ name, in, want string }{
-	{"head order", "allocfuzz 1\ndate: 2\nfound:  x \nclass: b\ntitle:a\n",
-		"allocfuzz 1\ntitle: a\nclass: b\nfound: x\ndate: 2\n"},
+	{"head order", "allocfuzz 1\ndate: 2\nfound:  x \nclass: b\nalso:c; d\ntitle:a\n",
+		"allocfuzz 1\ntitle: a\nalso: c; d\nclass: b\nfound: x\ndate: 2\n"},
 	{"blanks and carriage returns", "  allocfuzz\t1 \r\ncache  c\tsize=64 \r\n\r\n\r\n",
 		cache},
 	{"no end of line", cache + "cpu0 a = alloc c", objs},

@@ -38,7 +38,8 @@ func (v *validator) declarations() *Error {
 	if e := p.Machine.check(); e != nil {
 		return e
 	}
-	if e := text("head", p.Head.Title, p.Head.Class, p.Head.Found, p.Head.Date); e != nil {
+	h := &p.Head
+	if e := text("head", h.Title, h.Also, h.Class, h.Found, h.Date); e != nil {
 		return e
 	}
 	if e := comments(p.Doc); e != nil {

@@ -32,8 +32,8 @@ type Arm struct {
 // compares are the targets that hold subjects against each other: they have all of them.
 var compares = map[string]bool{"FuzzSequential": true, "FuzzPairs": true, "FuzzProg": true}
 
-// Arms are those of a night: the targets that compare subjects with all of them, the others with a
-// family each, and the explorers.
+// Arms are those of a night: the explorers, the targets that compare subjects with all of them, and
+// the others with a family each.
 func Arms(targets []string, subjects []*impls.Variant) []*Arm {
 	var all []string
 	family := map[string][]string{}
@@ -46,7 +46,7 @@ func Arms(targets []string, subjects []*impls.Variant) []*Arm {
 		}
 		family[f] = append(family[f], v.Name)
 	}
-	var out []*Arm
+	out := []*Arm{{Name: "explorers", Subjects: all}}
 	for _, t := range targets {
 		if compares[t] || len(order) == 1 {
 			out = append(out, &Arm{Name: t, Target: t, Subjects: all})
@@ -56,7 +56,7 @@ func Arms(targets []string, subjects []*impls.Variant) []*Arm {
 			out = append(out, &Arm{Name: t + " on " + f, Target: t, Subjects: family[f]})
 		}
 	}
-	return append(out, &Arm{Name: "explorers", Subjects: all})
+	return out
 }
 
 // The scheduler: every arm has one slice first. Then one slice in floorEvery goes to the arm that

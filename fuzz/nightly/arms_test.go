@@ -90,7 +90,7 @@ func TestArms(t *testing.T) {
 			t.Errorf("%s has %v", a.Name, a.Subjects)
 		}
 	}
-	want := []string{"FuzzSequential", "FuzzSMP on slab", "FuzzSMP on slub", "explorers"}
+	want := []string{"explorers", "FuzzSequential", "FuzzSMP on slab", "FuzzSMP on slub"}
 	if !slices.Equal(got, want) {
 		t.Errorf("arms %v, want %v", got, want)
 	}

@@ -76,12 +76,13 @@ func (w *work) explore(ctx context.Context, a *Arm, d time.Duration, known *fuzz
 	return out, nil
 }
 
-// searchOptions are those of a round over all pairs.
+// searchOptions are those of a round over all pairs: a few schedules of everything come first.
 func (w *work) searchOptions(round int) search.Options {
 	opt := search.Options{Strategy: search.Bound, Parallel: w.opt.Parallel, Shards: 1, Depth: 3,
 		Seed: uint64(round), Bounds: explore.Bounds{Preemptions: 2, Interrupts: 1, Deliveries: 1}}
 	switch {
-	case round == 0:
+	case round == 0: // of the fewest departures first
+		opt.Max = 300
 	case round%2 == 1:
 		opt.Strategy, opt.Max = search.PCT, 2000
 	default:
@@ -134,7 +135,7 @@ func (w *work) programs() ([]*oracle.Compiled, error) {
 		if err != nil {
 			continue // told when what is committed is replayed
 		}
-		p.Scheds = nil
+		bare(p)
 		w.opt.Boot.Apply(p)
 		c, err := oracle.Compile(p)
 		if err == nil && !c.Sequential() {
@@ -142,4 +143,16 @@ func (w *work) programs() ([]*oracle.Compiled, error) {
 		}
 	}
 	return out, nil
+}
+
+// bare takes schedules and comments away: what is found in a program is not what they tell of.
+func bare(p *prog.Program) {
+	p.Scheds, p.Doc, p.Tail = nil, nil, nil
+	for i := range p.Caches {
+		p.Caches[i].Doc = nil
+	}
+	for i := range p.Tasks {
+		p.Tasks[i].Doc = nil
+	}
+	p.Walk(func(l *prog.Line, _ []int) { l.Doc = nil })
 }
