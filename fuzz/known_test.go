@@ -67,13 +67,19 @@ func TestExpectedFiles(t *testing.T) {
 	fsys := fstest.MapFS{
 		"regress/a.prog": {Data: []byte(head +
 			"sched subject=slab-locked => bug \"inuse wrong\"\n")},
+		"regress/b.prog": {Data: []byte("allocfuzz 1\ntitle: pages leaked\nalso: slab lost; inuse " +
+			"wrong\ncache c size=64\n\ncpu0 a = alloc c\n\nsched subject=slub-2008-seq => bug " +
+			"\"pages leaked\"\n")},
 		"seeds/b.prog": {Data: []byte(head)},
 	}
 	k, err := Expected(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "slab-2001-threelists\tinuse wrong\tinuse wrong\n"; string(k.Text()) != want {
+	const want = "slab-2001-threelists\tinuse wrong\tinuse wrong\n" +
+		"slub-2008-seq\tpages leaked\tinuse wrong\nslub-2008-seq\tpages leaked\tpages leaked\n" +
+		"slub-2008-seq\tpages leaked\tslab lost\n"
+	if string(k.Text()) != want {
 		t.Errorf("%q, want %q", k.Text(), want)
 	}
 	fsys["regress/c.prog"] = &fstest.MapFile{Data: []byte("allocfuzz 1\nwhat\n\nsched \n")}

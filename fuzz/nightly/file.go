@@ -106,6 +106,11 @@ func reference(f *engine.Finding) *impls.Variant {
 func (w *work) regression(ctx context.Context, s *State, f *engine.Finding,
 	small *minimise.Result, out *Filed) error {
 	finding := engine.NewFinding(small.Report.Finding, "", "")
+	for _, t := range f.Also { // of the larger program
+		if t != finding.Title && !slices.Contains(finding.Also, t) {
+			finding.Also = append(finding.Also, t)
+		}
+	}
 	started, _, _ := strings.Cut(s.Started, "T")
 	from := f.Target
 	if from == "" {

@@ -35,7 +35,8 @@ var ErrKnown = errors.New("is known already")
 func Make(p *prog.Program, f *engine.Finding, m Meta) (*prog.Program, error) {
 	out := *p
 	out.File = ""
-	out.Head = prog.Head{Title: f.Title, Class: f.Class, Found: m.Found, Date: m.Date}
+	out.Head = prog.Head{Title: f.Title, Also: strings.Join(f.Also, "; "), Class: f.Class,
+		Found: m.Found, Date: m.Date}
 	block := prog.Sched{Subject: f.Subject}
 	for i := range p.Scheds {
 		if p.Scheds[i].Subject == f.Subject {
