@@ -120,6 +120,9 @@ func (m *minimiser) shows(q *prog.Program) (s *shown) {
 
 // abandon takes another judge: the machines of this one are in any state, and may not even close.
 func (m *minimiser) abandon() {
+	if m.opt.Probe != nil {
+		return // it has none
+	}
 	defer func() {
 		_ = recover()
 		m.judge = m.newJudge()
@@ -231,12 +234,16 @@ type probing struct {
 func (p *probing) close() {}
 
 func (p *probing) run(q *prog.Program, wanted func(*oracle.Finding) bool) (*shown, error) {
+	c, err := oracle.Compile(q)
+	if err != nil {
+		return nil, nil
+	}
 	f, err := p.probe(p.ctx, q)
 	if err != nil || f == nil || !wanted(f) {
 		return nil, err
 	}
 	p.last = f
-	return &shown{prog: q, finding: f}, nil
+	return newShown(c, f), nil
 }
 
 func (p *probing) report(q *prog.Program) (*oracle.Report, error) {

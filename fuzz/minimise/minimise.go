@@ -274,6 +274,9 @@ func (m *minimiser) end(p *prog.Program) error {
 	}
 	m.out.Program, m.out.After = q, SizeOf(q)
 	m.out.Report, err = m.judge.report(q)
+	if err == nil && !m.wanted(m.out.Report.Finding) {
+		err = fmt.Errorf("it shows %q, want %q", m.out.Report.Finding.Identity(), m.bug.Identity)
+	}
 	if err != nil {
 		return fmt.Errorf("allocfuzz: a minimised program does not replay: %w\n%s", err, text)
 	}
