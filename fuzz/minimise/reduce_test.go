@@ -44,19 +44,19 @@ func TestRounds(t *testing.T) {
 	probe := func(_ context.Context, p *prog.Program) (*oracle.Finding, error) {
 		text := p.String()
 		needs := strings.Contains(text, "\nat ") && !strings.Contains(text, "b = malloc")
-		if !strings.Contains(text, "a = malloc") || needs {
+		if needs {
 			return nil, nil
 		}
-		return needing("a = malloc")(t.Context(), p)
+		return needing("allocfuzz 1", "a = malloc", "d = malloc")(t.Context(), p)
 	}
-	p := parse(t, "allocfuzz 1\nmachine cpus=2\ncpu0 a = malloc 1\ncpu0 b = malloc 1\n"+
-		"cpu1 d = malloc 1\n\nsched subject=toy\nat malloc(a) end - 1: cpu1\n")
+	p := parse(t, "allocfuzz 1\nmachine cpus=2\ncpu0 b = malloc 1\ncpu1 d = malloc 1\n"+
+		"cpu0 a = malloc 1\n\nsched subject=toy\nat malloc(a) end - 1: cpu1\n")
 	res, err := Program(t.Context(), p, Bug{Subject: &impls.Variant{Name: "toy"}},
 		Options{Probe: probe})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.After != (Size{Lines: 1, Contexts: 1, Names: 1, Default: true}) {
+	if res.After != (Size{Lines: 2, Contexts: 1, Names: 2, Default: true}) {
 		t.Errorf("got\n%s", res.Program)
 	}
 }
