@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"allocfuzz/corpus/prog"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
 	"allocfuzz/impls/fault"
+	"allocfuzz/impls/machine"
 	"allocfuzz/oracle"
 )
 
@@ -112,5 +115,29 @@ func TestReferenceWrong(t *testing.T) {
 		if res, err := Program(t.Context(), p, bug, Options{}); !errors.Is(err, ErrSilent) {
 			t.Errorf("%s: %v, %v", title, res, err)
 		}
+	}
+}
+
+// TestLimit: a candidate that hangs in this process is left behind, and no ground to cut.
+func TestLimit(t *testing.T) {
+	v := *of(t, "slub-2008-seq-slowpath")
+	made := v.New
+	release := make(chan struct{})
+	defer close(release)
+	var runs atomic.Int32
+	v.New = func(m *machine.Machine) impls.Instance {
+		if runs.Add(1) == 12 { // behind those of the given program
+			<-release
+		}
+		return made(m)
+	}
+	p := parse(t, "allocfuzz 1\nmachine cpus=2\ncache c objects=2 size=64\n\ncpu0 a = alloc c\n"+
+		"cpu1 free c a\ncpu0 b = alloc c\ncheck\ncpu0 d = malloc 8\ncpu0 free d\n")
+	res, err := Program(t.Context(), p, Bug{Subject: &v}, Options{Limit: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Hung != 1 || res.Flaky || res.After.Lines > 4 {
+		t.Errorf("%d hung, flaky %v, got\n%s", res.Hung, res.Flaky, res.Program)
 	}
 }
