@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/input"
 	"allocfuzz/fuzz/minimise"
@@ -13,59 +14,72 @@ import (
 	"allocfuzz/oracle"
 )
 
-// inputsMax bounds the inputs until a subject is found to be wrong.
-const inputsMax = 4000
-
-// TestFuzzed minimises what fuzzing finds on the unsound subjects, as it finds it.
+// TestFuzzed minimises what mutated seeds show on the unsound subjects, as fuzzing finds it.
 func TestFuzzed(t *testing.T) {
+	inputs, want := 1000, 50
+	if testing.Short() {
+		inputs, want = 200, 8
+	}
 	found := 0
 	for _, v := range all.Variants() {
 		if v.Sound {
 			continue
 		}
-		f := fuzzed(t, v, inputsMax)
-		if f == nil {
-			continue
-		}
-		found++
-		p, identity := f.Report.Program, f.Report.Finding.Identity()
-		res, err := minimise.Program(t.Context(), p,
-			minimise.Bug{Subject: v, Identity: identity}, minimise.Options{})
-		if err != nil {
-			t.Errorf("%s: %v in\n%s", identity, err, p)
-			continue
-		}
-		t.Logf("%s: %s; %d tries, %v", identity, res.Removed(), res.Tries, res.Took)
-		r := oracle.NewRunner()
-		d := padded.New(r, v, res.Report.Finding)
-		if got, err := padded.Strictly(r, res.Program, v); err != nil || got.Identity() != identity {
-			t.Errorf("%s: %v, %v", identity, got, err)
-		}
-		for _, l := range d.Needless(res.Program) {
-			t.Errorf("%s: needless: %s in\n%s", identity, l, res.Program)
-		}
-		r.Close()
+		found += fuzzed(t, v, inputs)
 	}
-	if found < 5 {
-		t.Errorf("%d subjects were found to be wrong", found)
+	t.Logf("%d findings", found)
+	if found < want {
+		t.Errorf("%d findings, want %d or more", found, want)
 	}
 }
 
-// fuzzed is the first failure that mutated seeds show on a subject.
-func fuzzed(t *testing.T, v *impls.Variant, most int) *fuzz.Failure {
+// fuzzedBack minimises a program and holds the result against what is asked of it.
+func fuzzedBack(t *testing.T, p *prog.Program, v *impls.Variant, identity string) {
+	t.Helper()
+	res, err := minimise.Program(t.Context(), p, minimise.Bug{Subject: v, Identity: identity},
+		minimise.Options{})
+	if err != nil {
+		t.Errorf("%s: %v in\n%s", identity, err, p)
+		return
+	}
+	if !res.Minimal || res.Faulty > 0 || res.After.Lines > res.Before.Lines {
+		t.Errorf("%s: minimal %v, %d faulty: %s; %s", identity, res.Minimal, res.Faulty,
+			res.Fault, res.Removed())
+	}
+	r := oracle.NewRunner()
+	defer r.Close()
+	got, err := padded.Strictly(r, res.Program, v)
+	if err != nil || got.Identity() != identity {
+		t.Errorf("%s: %v, %v", identity, got, err)
+	}
+	d := padded.New(r, v, res.Report.Finding)
+	for _, l := range d.Needless(res.Program) {
+		t.Errorf("%s: needless: %s in\n%s", identity, l, res.Program)
+	}
+}
+
+// fuzzed takes inputs that are mutated some times each to the targets by turns, minimises what a
+// subject shows, and counts it. The program of a failure is the session's until the next input.
+func fuzzed(t *testing.T, v *impls.Variant, inputs int) (found int) {
+	t.Helper()
 	s := fuzz.NewSession([]*impls.Variant{v})
 	defer s.Close()
-	rng := rand.New(rand.NewPCG(3, 4))
+	rng := rand.New(rand.NewPCG(7, 9))
 	pool := fuzz.Seeds(false)
-	for range most {
-		data := input.Mutate(rng, pool[rng.IntN(len(pool))], input.DecodeOptions{SMP: true})
-		f, err := s.SMP(data)
+	targets := []func([]byte) (*fuzz.Failure, error){s.Interrupts, s.Debugged, s.SMP}
+	for i := range inputs {
+		data := pool[rng.IntN(len(pool))]
+		for range 1 + rng.IntN(12) {
+			data = input.Mutate(rng, data, input.DecodeOptions{SMP: true})
+		}
+		f, err := targets[i%len(targets)](data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if f != nil {
-			return f
+			found++
+			fuzzedBack(t, f.Report.Program, v, f.Report.Finding.Identity())
 		}
 	}
-	return nil
+	return found
 }
