@@ -31,7 +31,10 @@ func TestMain(m *testing.M) {
 	case "fuzz.test":
 		fakeFuzz()
 	}
-	testscript.Main(m, map[string]func(){"allocfuzz": main})
+	testscript.Main(m, map[string]func(){"allocfuzz": func() {
+		toy()
+		main()
+	}})
 }
 
 func TestScripts(t *testing.T) {

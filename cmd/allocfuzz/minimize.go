@@ -200,7 +200,11 @@ func (x *minimizing) bug(ctx context.Context, p *prog.Program) (*minimise.Bug, m
 			opt.Probe = child.Probe
 			return &minimise.Bug{Subject: v, Identity: death.Identity()}, opt, nil
 		}
-		if bug, err := x.shown(ctx, p, subjects); bug != nil || err != nil {
+		bug, err := x.shown(ctx, p, subjects)
+		if bug != nil && bug.Subject.Row == "" {
+			opt.Limit = x.f.limit
+		}
+		if bug != nil || err != nil {
 			return bug, opt, err
 		}
 	}
@@ -318,11 +322,20 @@ func (x *minimizing) child(subjects []*impls.Variant) (*probe, error) {
 // keep tells what became of a program and writes it down.
 func (x *minimizing) keep(name string, p *prog.Program, bug *minimise.Bug,
 	res *minimise.Result) error {
-	text := prog.Format(res.Program)
 	out := x.f.out
 	if x.f.write {
 		out = name
 	}
+	lost := minimise.Others(p, res, x.replayer.Options)
+	for _, s := range lost {
+		x.sayf("%s: its schedule for %s does not show %q in what is left, and is left out",
+			p.File, s.Subject, s.Bug)
+	}
+	if len(lost) > 0 && x.f.write {
+		return fmt.Errorf("%s: -w would lose schedules that expect bugs of other subjects; "+
+			"expected a program for one: use -o", p.File)
+	}
+	text := prog.Format(res.Program)
 	if out != "" && !res.Flaky {
 		if err := fuzz.WriteBytes(out, text); err != nil {
 			return fileError(out, err)
@@ -330,11 +343,10 @@ func (x *minimizing) keep(name string, p *prog.Program, bug *minimise.Bug,
 	}
 	d := x.describe(p, bug, res, out)
 	x.doc.Minimised = append(x.doc.Minimised, d)
-	file := out
-	if file == "" {
-		file = p.File
+	f := engine.NewFinding(res.Report.Finding, filepath.ToSlash(p.File), d.Command)
+	if f.Place = ""; out != "" {
+		f.File = filepath.ToSlash(out)
 	}
-	f := engine.NewFinding(res.Report.Finding, filepath.ToSlash(file), d.Command)
 	x.doc.Findings = append(x.doc.Findings, f)
 	x.doc.Complete = x.doc.Complete && (res.Minimal || res.Flaky)
 	if res.Flaky {
@@ -355,6 +367,9 @@ func (x *minimizing) tell(p *prog.Program, res *minimise.Result, d *minimised, o
 		res.Tries, res.Cached, res.Took.Round(time.Millisecond))
 	if !res.Minimal {
 		x.sayf("  not minimal: it was ended; give it more time with --for")
+	}
+	if res.Hung > 0 {
+		x.sayf("  %d tries hung and were refused; --limit says when", res.Hung)
 	}
 	if res.Faulty > 0 {
 		x.sayf("  %d tries met a fault of allocfuzz itself, please report it: %s", res.Faulty,

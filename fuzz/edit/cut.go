@@ -19,8 +19,8 @@ type Cut struct {
 }
 
 // Apply makes the simpler program, with the first schedule block if some of its departures are
-// left; nil when that is no program. p is not changed and shares nothing with the result that a
-// Cut may change.
+// left; nil when that is no program. One without lines is one: its caches are made and ended. p is
+// not changed and shares nothing with the result that a Cut may change.
 func (k *Cut) Apply(p *prog.Program) *prog.Program {
 	b := &builder{k: k, from: p, gone: map[*prog.Line]bool{}, to: map[*prog.Line]*prog.Line{},
 		now: map[*prog.Line]*prog.Line{}}
@@ -31,9 +31,6 @@ func (k *Cut) Apply(p *prog.Program) *prog.Program {
 	}
 	b.settle(q)
 	q.Lines = b.copy(p.Lines)
-	if len(q.Lines) == 0 {
-		return nil
-	}
 	b.place(q.Lines)
 	b.schedule(q)
 	if prog.Validate(q) != nil {

@@ -144,7 +144,9 @@ func TestApply(t *testing.T) {
 // TestInvalid: what would be no program is none.
 func TestInvalid(t *testing.T) {
 	for name, k := range map[string]func(p *prog.Program) edit.Cut{
-		"no line": func(p *prog.Program) edit.Cut { return edit.Without(edit.Lines(p)...) },
+		"a task that is not declared": func(*prog.Program) edit.Cut {
+			return edit.Cut{Whole: func(p *prog.Program) { p.Tasks = nil }}
+		},
 		"fewer CPUs than are used": func(*prog.Program) edit.Cut {
 			return edit.Cut{Whole: func(p *prog.Program) { p.Machine.CPUs = 1 }}
 		},

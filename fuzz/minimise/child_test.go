@@ -88,7 +88,7 @@ func TestChild(t *testing.T) {
 			}
 			c := &minimise.Child{Path: self, Args: []string{self}, Subject: "toy",
 				Env:   append(os.Environ(), envToy+"="+how),
-				Limit: 20 * time.Second, Memory: 256 << 20}
+				Limit: 20 * time.Second, Memory: 128 << 20}
 			if how == "hangs" {
 				c.Limit = 2 * time.Second
 				if testing.Short() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"allocfuzz/corpus/prog"
 	"allocfuzz/impls"
@@ -111,15 +112,53 @@ func (m *minimiser) shows(q *prog.Program) (s *shown) {
 		m.abandon()
 		s = nil
 	}()
-	s, err := m.judge.run(q, m.wanted)
+	s, err := m.run(q)
 	if err != nil {
 		m.err = err
 	}
 	return s
 }
 
+// run runs a program, for at most the time that is given to one.
+func (m *minimiser) run(q *prog.Program) (*shown, error) {
+	if m.opt.Limit <= 0 || m.opt.Probe != nil {
+		return m.judge.run(q, m.wanted)
+	}
+	type result struct {
+		s        *shown
+		err      error
+		panicked any
+	}
+	done, by := make(chan result, 1), m.judge
+	go func() {
+		var r result
+		defer func() {
+			r.panicked = recover()
+			done <- r
+		}()
+		r.s, r.err = by.run(q, m.wanted)
+	}()
+	limit := time.NewTimer(m.opt.Limit)
+	defer limit.Stop()
+	select {
+	case r := <-done:
+		if r.panicked != nil {
+			panic(r.panicked)
+		}
+		return r.s, r.err
+	case <-limit.C:
+		m.out.Hung++
+	case <-m.ctx.Done():
+	}
+	m.judge = m.newJudge() // the other one is left behind with what hangs
+	return nil, nil
+}
+
 // abandon takes another judge: the machines of this one are in any state, and may not even close.
 func (m *minimiser) abandon() {
+	if m.opt.Probe != nil {
+		return // it has none
+	}
 	defer func() {
 		_ = recover()
 		m.judge = m.newJudge()
@@ -231,12 +270,16 @@ type probing struct {
 func (p *probing) close() {}
 
 func (p *probing) run(q *prog.Program, wanted func(*oracle.Finding) bool) (*shown, error) {
+	c, err := oracle.Compile(q)
+	if err != nil {
+		return nil, nil
+	}
 	f, err := p.probe(p.ctx, q)
 	if err != nil || f == nil || !wanted(f) {
 		return nil, err
 	}
 	p.last = f
-	return &shown{prog: q, finding: f}, nil
+	return newShown(c, f), nil
 }
 
 func (p *probing) report(q *prog.Program) (*oracle.Report, error) {

@@ -91,7 +91,8 @@ func TestEnded(t *testing.T) {
 	if res.Report.Finding.Identity() != identity {
 		t.Errorf("shows %s", res.Report.Finding.Identity())
 	}
-	if _, err := minimise.Program(ctx, p, minimise.Bug{Subject: v}, minimise.Options{}); err == nil {
+	res, err = minimise.Program(ctx, p, minimise.Bug{Subject: v}, minimise.Options{})
+	if err == nil {
 		t.Error("no error when there was no time at all")
 	}
 }

@@ -30,6 +30,9 @@ type Options struct {
 	// Probe, when given, runs a program instead of this process, which the subject would end or
 	// keep for ever: it returns what was found, nil for nothing. See Child.
 	Probe func(context.Context, *prog.Program) (*oracle.Finding, error)
+	// Limit bounds one run in this process, 0 for no bound: one that takes longer is left behind,
+	// and what hangs shows nothing. It is for subjects that may not return.
+	Limit time.Duration
 	// Repeats is how often the given program must show the bug before anything is cut, 0 for the
 	// default of 8, and of 2 with Probe.
 	Repeats int
@@ -81,6 +84,7 @@ type Result struct {
 	Cached  int            // candidates whose text had been run before
 	Faulty  int            // candidates that met a fault of allocfuzz itself, and were refused
 	Fault   string         // the first of those faults
+	Hung    int            // candidates that took longer than Options.Limit, and were refused
 	Took    time.Duration
 	Before  Size // of the given program with the schedule that shows the bug
 	After   Size
@@ -137,6 +141,9 @@ func Program(ctx context.Context, p *prog.Program, bug Bug, opt Options) (*Resul
 		m.reduce()
 	}
 	err := m.end(p)
+	if m.err != nil && ctx.Err() == nil {
+		err = m.err
+	}
 	m.out.Took = time.Since(from)
 	return &m.out, err
 }
@@ -274,6 +281,9 @@ func (m *minimiser) end(p *prog.Program) error {
 	}
 	m.out.Program, m.out.After = q, SizeOf(q)
 	m.out.Report, err = m.judge.report(q)
+	if err == nil && !m.wanted(m.out.Report.Finding) {
+		err = fmt.Errorf("it shows %q, want %q", m.out.Report.Finding.Identity(), m.bug.Identity)
+	}
 	if err != nil {
 		return fmt.Errorf("allocfuzz: a minimised program does not replay: %w\n%s", err, text)
 	}

@@ -10,8 +10,8 @@ import (
 // Shrink is the gopter.Shrinker of a *prog.Program. In this order it tries to leave out halves,
 // quarters and so on down to single lines, contexts, departures and declarations, to have CPU 0 run
 // the lines of a context, to open repeats, and to make counts, sizes, options, caches and the
-// machine simpler. Every candidate is a program that prog.Validate accepts (see package edit).
-// Candidates are made when they are asked for; v is not changed.
+// machine simpler. Every candidate is a program of one line or more that prog.Validate accepts (see
+// package edit). Candidates are made when they are asked for; v is not changed.
 func Shrink(v any) gopter.Shrink {
 	p := v.(*prog.Program)
 	all := cuts(p)
@@ -19,7 +19,7 @@ func Shrink(v any) gopter.Shrink {
 		for len(all) > 0 {
 			k := all[0]
 			all = all[1:]
-			if q := k.Apply(p); q != nil {
+			if q := k.Apply(p); q != nil && len(q.Lines) > 0 {
 				return q, true
 			}
 		}
