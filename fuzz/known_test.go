@@ -67,9 +67,9 @@ func TestExpectedFiles(t *testing.T) {
 	fsys := fstest.MapFS{
 		"regress/a.prog": {Data: []byte(head +
 			"sched subject=slab-locked => bug \"inuse wrong\"\n")},
-		"regress/b.prog": {Data: []byte("allocfuzz 1\ntitle: pages leaked\nalso: slab lost; inuse " +
-			"wrong\ncache c size=64\n\ncpu0 a = alloc c\n\nsched subject=slub-2008-seq => bug " +
-			"\"pages leaked\"\n")},
+		"regress/b.prog": {Data: []byte("allocfuzz 1\ntitle: pages leaked\nalso: slab lost; " +
+			"inuse wrong\ncache c size=64\n\ncpu0 a = alloc c\n\nsched subject=slub-2008-seq " +
+			"=> bug \"pages leaked\"\n")},
 		"seeds/b.prog": {Data: []byte(head)},
 	}
 	k, err := Expected(fsys)

@@ -51,7 +51,7 @@ func readme(t *testing.T) (page, root string) {
 }
 
 // TestReadmeCommands: what the README writes and runs with the tool works as printed. Nothing
-// is found but by the two commands that it says find something.
+// is found but by the commands that it says find something.
 func TestReadmeCommands(t *testing.T) {
 	page, root := readme(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -62,6 +62,7 @@ func TestReadmeCommands(t *testing.T) {
 		"replay --subject slub-2022-debug-racy " +
 			"corpus/regress/slub-2022-debug-racy-validate.prog": true,
 		"explore --subject slub-2008-cmpxchg corpus/seeds/aba-interrupt.prog": true,
+		"minimize corpus/regress/slub-2008-cmpxchg-bulk.prog":                 true,
 		"stress --subject slub-2008-seq-slowpath --for 1m --out /tmp/stress":  true,
 	}
 	steps := regexp.MustCompile(`(?m)^    cat > /tmp/(\S+) <<'END'\n((?:    .*\n)*?)    END$` +
