@@ -53,6 +53,13 @@ func fakeFuzz() {
 		fakeFinding("long", "cpu0 p = malloc 10\ncpu0 q = malloc 10\n")
 		fakeFinding("short", "cpu0 p = malloc 10\n")
 		fakeKnown(target)
+	case "shown":
+		at := filepath.Join(os.Getenv(fuzz.EnvFindings), "shown")
+		write(at+".txt", "TITLE: slub-2008-seq: outcomes differ\nCLASS: difference\n"+
+			"IDENTITY: slub-2008-seq: outcomes differ in malloc\nREPLAY: allocfuzz replay "+
+			"--subject slub-2008-seq "+at+".prog\n\n")
+		write(at+".prog", "allocfuzz 1\ncpu0 x = malloc 10\n"+
+			"cpu0 p = malloc 10 => enomem @slub-2008-seq\ncpu0 free x\n")
 	case "unsaved":
 		fakeInput(target)
 		fail("TITLE: slub-2008-seq: inuse wrong\n(" + fuzz.NotSaved + ": disk full)")

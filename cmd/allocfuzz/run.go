@@ -16,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"allocfuzz/corpus"
+	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
+	"allocfuzz/fuzz/minimise"
 	"allocfuzz/impls"
 	"allocfuzz/oracle"
 )
@@ -96,10 +98,11 @@ type session struct {
 	work     string // thrown away at the end
 	made     bool   // the folder of findings was not there before
 	tally    engine.Tally
-	known    *fuzz.Known    // bugs that committed programs expect
-	expected engine.Buckets // those that were met
-	buckets  engine.Buckets // those that nobody expects
-	began    bool           // the fuzzing of every target was carried out
+	known    *fuzz.Known       // bugs that committed programs expect
+	expected engine.Buckets    // those that were met
+	buckets  engine.Buckets    // those that nobody expects
+	small    map[string]string // files of their minimised programs, by identity
+	began    bool              // the fuzzing of every target was carried out
 }
 
 // run is the main job.
@@ -123,8 +126,44 @@ func (a *app) run(f runFlags) error {
 	if ctx.Err() != nil {
 		a.doc.Complete = false
 	}
+	s.minimise(ctx)
 	s.end(ctx.Err() != nil)
 	return nil
+}
+
+// The most time for making the programs of new bugs small, and for one run of one of them.
+const (
+	minimiseFresh = 30 * time.Second
+	runMost       = 5 * time.Second
+)
+
+// minimise writes a small program beside that of each new bug.
+func (s *session) minimise(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, minimiseFresh)
+	defer cancel()
+	s.small = map[string]string{}
+	fresh := s.buckets.Findings()
+	for i := range fresh {
+		f := &fresh[i]
+		res, err := minimise.Finding(limited, f, minimise.Options{Limit: runMost})
+		switch {
+		case limited.Err() != nil && res == nil:
+			return
+		case err != nil:
+			s.app.sayf("%s: not minimised: %v", f.Identity, err)
+			continue
+		case res.Flaky:
+			s.app.sayf("%s: flaky: it showed in %d of %d runs", f.Identity, res.Shown, res.Runs)
+			continue
+		}
+		at := strings.TrimSuffix(f.File, ".prog") + ".min.prog"
+		if err := fuzz.WriteBytes(at, prog.Format(res.Program)); err != nil {
+			s.app.fail(fileError(at, err))
+			return
+		}
+		s.small[f.Identity] = at
+		s.app.sayf("%s: minimised: %s", f.Identity, res.Removed())
+	}
 }
 
 // check looks at everything that can be wrong before the long work begins.
@@ -354,6 +393,9 @@ func (s *session) end(cut bool) {
 	if len(fresh) > 0 {
 		a.found()
 	}
+	for i := range fresh {
+		fresh[i].Small = s.small[fresh[i].Identity]
+	}
 	a.doc.Findings = slices.Concat(s.expected.Findings(), fresh, a.doc.Findings)
 	a.doc.Out = s.flags.out
 	s.remember()
@@ -404,6 +446,12 @@ func (s *session) findingTable() {
 			continue
 		}
 		a.tellFound(f)
+		if at := s.small[f.Identity]; at != "" {
+			fmt.Fprintf(a.out, "  small    %s\n", at)
+		} else if f.Title != engine.Missing {
+			fmt.Fprintf(a.out, "  minimise allocfuzz minimize%s %s\n", subjectFlag(f.Subject),
+				fuzz.Argument(f.File))
+		}
 	}
 	fmt.Fprintf(a.out, "%d found, %d known and expected (met %d times)\n",
 		len(a.doc.Findings)-known, known, met)
@@ -422,4 +470,12 @@ func (a *app) tellFound(f *engine.Finding) {
 	if f.Command != "" {
 		fmt.Fprintf(a.out, "  replay   %s\n", f.Command)
 	}
+}
+
+// subjectFlag is the flag that names a subject, with a blank in front; "" for none.
+func subjectFlag(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " --subject " + name
 }

@@ -25,10 +25,11 @@ type Finding struct {
 	// Picture is a file with a picture of the history, for a browser; stress only. File is
 	// the history itself there.
 	Picture string `json:"picture,omitempty"`
-	Command string `json:"command"` // repeats it
-	Known   bool   `json:"known"`   // a committed program says that it must occur
-	Count   int    `json:"count"`   // how often it was met, 0 when that was not counted
-	Target  string `json:"target"`  // fuzz target that met it, "" for a replay
+	Command string `json:"command"`         // repeats it
+	Known   bool   `json:"known"`           // a committed program says that it must occur
+	Count   int    `json:"count"`           // how often it was met, 0 when that was not counted
+	Target  string `json:"target"`          // fuzz target that met it, "" for a replay
+	Small   string `json:"small,omitempty"` // file with the minimised program; run only
 }
 
 // Stdin is what messages call standard input.

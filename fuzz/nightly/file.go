@@ -19,14 +19,14 @@ import (
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/fuzz/minimise"
 	"allocfuzz/fuzz/regress"
-	"allocfuzz/impls"
-	"allocfuzz/impls/all"
-	"allocfuzz/impls/fault"
 	"allocfuzz/oracle"
 )
 
-// minimiseMost is the most time for making one program small.
-const minimiseMost = time.Minute
+// The most time for making one program small, and for one run of it.
+const (
+	minimiseMost = time.Minute
+	runMost      = 10 * time.Second
+)
 
 // File minimises what a report tells of, sees that it holds, and writes the regression. When ctx
 // ends before, it is nil: there is a next time.
@@ -40,25 +40,18 @@ func (w *work) File(ctx context.Context, s *State, report string) (*Filed, error
 		out.Fate, out.Why = Same, "this night has met the bug before"
 		return out, nil
 	}
-	if f.Class == fault.Process.String() {
-		out.Fate, out.Program = Kept, f.File
-		out.Why = "it ends the process that replays it: it cannot be committed as a program"
-		return out, nil
-	}
-	text, err := os.ReadFile(f.File)
-	if err != nil {
-		return nil, err
-	}
-	p, err := prog.Parse(f.File, bytes.NewReader(text))
-	if err != nil {
-		return nil, fmt.Errorf("a program of a finding: %w", err)
-	}
 	start := time.Now()
-	small, err := w.minimised(ctx, p, &f)
+	limited, cancel := context.WithTimeout(ctx, minimiseMost)
+	small, err := minimise.Finding(limited, &f, minimise.Options{Limit: runMost})
+	cancel()
 	s.Spend(Minimising, time.Since(start))
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil
+	case errors.Is(err, minimise.ErrProcess):
+		out.Fate, out.Program = Kept, f.File
+		out.Why = err.Error() + ": it cannot be committed as a program"
+		return out, nil
 	case errors.Is(err, minimise.ErrSilent):
 		out.Fate, out.Program, out.Why = Flaky, f.File, "it did not show again"
 		return out, nil
@@ -70,36 +63,6 @@ func (w *work) File(ctx context.Context, s *State, report string) (*Filed, error
 		return out, nil
 	}
 	return out, w.regression(ctx, s, &f, small, out)
-}
-
-// minimised makes the program of a finding small.
-func (w *work) minimised(ctx context.Context, p *prog.Program, f *engine.Finding) (
-	*minimise.Result, error) {
-	bug := minimise.Bug{Identity: f.Identity}
-	var ok bool
-	if bug.Subject, ok = all.Lookup(f.Subject); !ok {
-		return nil, fmt.Errorf("%s: no subject %q", f.Report, f.Subject)
-	}
-	bug.Reference = reference(f)
-	limited, cancel := context.WithTimeout(ctx, minimiseMost)
-	defer cancel()
-	return minimise.Program(limited, p, bug, minimise.Options{})
-}
-
-// reference is the subject that a finding's subject differs from, as the command says that repeats
-// it; nil for a bug of the subject alone.
-func reference(f *engine.Finding) *impls.Variant {
-	words := strings.Fields(f.Command)
-	i := slices.Index(words, "--subject")
-	if i < 0 || i+1 >= len(words) {
-		return nil
-	}
-	first, _, both := strings.Cut(words[i+1], ",")
-	if !both {
-		return nil
-	}
-	v, _ := all.Lookup(first)
-	return v
 }
 
 // regression writes a minimised program as a regression, and notes what became of it.
