@@ -183,6 +183,17 @@ func (t *Target) Run(tb TB, data []byte) {
 	}
 }
 
+// Try runs one input on subjects in a session of its own and returns what it shows, nil for
+// nothing, whatever is known.
+func (t *Target) Try(subjects []*impls.Variant, data []byte) (*Failure, error) {
+	if t.pick != nil {
+		subjects = t.pick(subjects)
+	}
+	s := NewSession(subjects)
+	defer s.Close()
+	return t.run(s, data)
+}
+
 // begin makes the session that the environment asks for.
 func (t *Target) begin() error {
 	subjects, err := Select(os.Getenv(EnvSubjects))

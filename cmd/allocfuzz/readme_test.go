@@ -63,6 +63,7 @@ func TestReadmeCommands(t *testing.T) {
 			"corpus/regress/slub-2022-debug-racy-validate.prog": true,
 		"explore --subject slub-2008-cmpxchg corpus/seeds/aba-interrupt.prog": true,
 		"minimize corpus/regress/slub-2008-cmpxchg-bulk.prog":                 true,
+		"reproduce corpus/regress/slub-2008-cmpxchg-aba.prog":                 true,
 		"stress --subject slub-2008-seq-slowpath --for 1m --out /tmp/stress":  true,
 	}
 	steps := regexp.MustCompile(`(?m)^    cat > /tmp/(\S+) <<'END'\n((?:    .*\n)*?)    END$` +

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"allocfuzz/corpus/prog"
+	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/engine"
+	"allocfuzz/fuzz/reproduce"
+	"allocfuzz/impls"
+	"allocfuzz/oracle"
+)
+
+// reproduceFlags are the flags of reproduce.
+type reproduceFlags struct {
+	pick   selection
+	format string
+	pkg    string
+	out    string
+	force  bool
+}
+
+// reproduceFormats are what a program can be made into.
+var reproduceFormats = []string{"go", "fuzz", "prog"}
+
+func (a *app) reproduceCommand() *cobra.Command {
+	var f reproduceFlags
+	c := &cobra.Command{
+		Use:   "reproduce FILE",
+		Short: "make a Go test or a fuzz input of a program that shows a finding",
+		Long: "Make something to hand on of what a program shows on the first subject that is\n" +
+			"not silent: a Go test, which compiles in any package of this module or of one\n" +
+			"that requires it and fails while the bug is there (go); the file of go test -fuzz,\n" +
+			"for the target that shows the same (fuzz); or the program with its exact schedule\n" +
+			"(prog). Without --subject the subjects of the program's blocks are tried, and\n" +
+			"then the sound ones. It is printed, or written to a file that is not there yet;\n" +
+			"for fuzz -o names a folder, as fuzz/testdata/fuzz.\n\n" +
+			"The exit status is 1 when there is a finding, and 0 when nothing was found.",
+		Example: "  allocfuzz reproduce corpus/regress/slub-2008-cmpxchg-aba.prog\n" +
+			"  allocfuzz reproduce --format fuzz -o fuzz/testdata/fuzz finding.prog\n" +
+			"  allocfuzz reproduce --package mine -o bug_test.go finding.prog",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%d files given: expected one, \"-\" for standard input; "+
+					"see %s --help", len(args), cmd.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: completePrograms,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			a.begin(cmd)
+			return a.reproduce(files[0], &f)
+		},
+	}
+	f.pick.flags(c)
+	c.Flags().StringVar(&f.format, "format", reproduceFormats[0],
+		"what to make: "+strings.Join(reproduceFormats, ", "))
+	c.Flags().StringVar(&f.pkg, "package", "allocfuzz_test", "package of the Go test")
+	c.Flags().StringVarP(&f.out, "output", "o", "", "file to write; for fuzz a folder")
+	c.Flags().BoolVarP(&f.force, "force", "f", false, "replace a file that is there")
+	must(c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(reproduceFormats,
+		cobra.ShellCompDirectiveNoFileComp)))
+	return c
+}
+
+// reproduce makes what was asked for.
+func (a *app) reproduce(name string, f *reproduceFlags) error {
+	if !slices.Contains(reproduceFormats, f.format) {
+		return fmt.Errorf("--format %q: expected one of %s", f.format,
+			strings.Join(reproduceFormats, ", "))
+	}
+	subjects, err := f.pick.subjects()
+	if err != nil {
+		return err
+	}
+	p, err := a.program(name)
+	if err != nil {
+		return err
+	}
+	if len(f.pick.names) == 0 {
+		subjects = unique(append(engine.Owners(p), subjects...))
+	}
+	ctx, done := interruptible()
+	defer done()
+	r := engine.NewReplayer(oracle.Options{})
+	defer r.Close()
+	list, err := r.Program(ctx, p, subjects)
+	if ctx.Err() != nil {
+		a.interrupted()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if list[i].Err == nil && list[i].Report != nil {
+			a.found()
+			a.doc.Findings = append(a.doc.Findings, list[i].Findings...)
+			return a.reproduced(&list[i], f)
+		}
+	}
+	a.sayf("%s: nothing was found on the %d subjects that ran; name one with --subject", p.File,
+		len(list))
+	return nil
+}
+
+// reproduced makes it of what a program showed.
+func (a *app) reproduced(r *engine.Replay, f *reproduceFlags) error {
+	subjects := []*impls.Variant{r.Verdict.Subject}
+	if r.Against != nil {
+		subjects = []*impls.Variant{r.Against, r.Verdict.Subject}
+	}
+	identity, p := r.Verdict.Finding.Identity(), r.Report.Program
+	var text []byte
+	var err error
+	switch f.format {
+	case "go":
+		text, err = reproduce.GoTest(f.pkg, subjects, identity, p)
+	case "prog":
+		text = prog.Format(p)
+	case "fuzz":
+		var target, name string
+		if target, name, text, err = reproduce.Input(subjects, identity, p); err != nil {
+			break
+		}
+		if f.out != "" {
+			f.out = filepath.Join(f.out, target, name)
+			if err := os.MkdirAll(filepath.Dir(f.out), 0o777); err != nil {
+				return fileError(filepath.Dir(f.out), err)
+			}
+		}
+		a.sayf("%s shows it: go test -run='^%[1]s$/^%s$' ./fuzz, with the file in fuzz/testdata/"+
+			"fuzz/%[1]s and %s=%s", target, name, fuzz.EnvSubjects, subjects[len(subjects)-1].Name)
+	}
+	if err != nil {
+		return err
+	}
+	if f.out == "" {
+		if !a.json {
+			_, err = a.out.Write(text)
+		}
+		return err
+	}
+	if _, err := os.Lstat(f.out); !f.force && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: is there already; --force replaces it", f.out)
+	}
+	if err := fuzz.WriteBytes(f.out, text); err != nil {
+		return fileError(f.out, err)
+	}
+	a.doc.Out = f.out
+	a.sayf("%s: %s", f.out, identity)
+	return nil
+}
