@@ -93,6 +93,7 @@ type PCT struct {
 	left    Bounds
 	rank    []int // of each context; the higher the earlier
 	falls   []int // the steps at which who runs falls behind
+	turns   int   // switches in a row that brought no step about
 	binding sched.Binding
 	acts    []machine.Action
 }
@@ -106,7 +107,7 @@ func (t *PCT) Length(steps int) { t.steps = steps }
 
 // Bind starts a run.
 func (t *PCT) Bind(b *sched.Binding) {
-	t.binding, t.chance, t.left, t.at = *b, source(t.seed), t.Bounds, 0
+	t.binding, t.chance, t.left, t.at, t.turns = *b, source(t.seed), t.Bounds, 0, 0
 	n := len(b.Tasks)
 	t.rank = t.rank[:0]
 	for i := range n {
@@ -147,10 +148,15 @@ func (t *PCT) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 			best, bestRank = *a, r
 		}
 	}
+	if best.Kind == machine.SwitchTo && t.turns > len(t.rank) {
+		best = machine.Action{} // who is switched to may be at the end of its line, and give way
+	}
 	if best.Kind == machine.Interrupt && best.Handler.Host() == nil {
 		t.left.spend(interrupt)
 	}
+	t.turns++
 	if best.Kind == machine.Go {
+		t.turns = 0
 		t.step(who)
 	}
 	return best
