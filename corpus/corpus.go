@@ -40,10 +40,13 @@ func Regress() iter.Seq[File] { return files(embedded, "regress") }
 // read them as a stream where that is enough.
 func Traces() iter.Seq[File] { return files(embedded, "traces") }
 
+// Folders are those of the committed programs, below corpus.
+func Folders() []string { return []string{"seeds", "regress", "traces"} }
+
 // All returns seeds, regressions and traces, in this order.
 func All() iter.Seq[File] {
 	return func(yield func(File) bool) {
-		for _, folder := range []string{"seeds", "regress", "traces"} {
+		for _, folder := range Folders() {
 			for f := range files(embedded, folder) {
 				if !yield(f) {
 					return

@@ -3,8 +3,10 @@ package fuzz
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -43,9 +45,8 @@ func (k *Known) Add(subject, title string, also ...string) {
 
 // Join adds what another set knows.
 func (k *Known) Join(other *Known) {
-	for line := range bytes.Lines(other.Text()) { // in an order that is always the same
-		part := strings.Split(strings.TrimSuffix(string(line), "\n"), "\t")
-		k.Add(part[0], part[1], part[2])
+	for _, key := range other.sorted() { // in an order that is always the same
+		k.Add(key.subject, other.bugs[key], key.title)
 	}
 }
 
@@ -86,13 +87,19 @@ func plain(titles []fault.Title) []string {
 // Text is the set in lines, in order: a subject, a tab, the title that counts, a tab and a title
 // of the same bug.
 func (k *Known) Text() []byte {
-	var lines []string
-	//tidy:maporder the lines are sorted
-	for key, first := range k.bugs {
-		lines = append(lines, key.subject+"\t"+first+"\t"+key.title+"\n")
+	var out []byte
+	for _, key := range k.sorted() {
+		out = fmt.Appendf(out, "%s\t%s\t%s\n", key.subject, k.bugs[key], key.title)
 	}
-	slices.Sort(lines)
-	return []byte(strings.Join(lines, ""))
+	return out
+}
+
+// sorted are the titles in order: by subject, and those of one bug together.
+func (k *Known) sorted() []knownTitle {
+	return slices.SortedFunc(maps.Keys(k.bugs), func(a, b knownTitle) int {
+		return cmp.Or(cmp.Compare(a.subject, b.subject), cmp.Compare(k.bugs[a], k.bugs[b]),
+			cmp.Compare(a.title, b.title))
+	})
 }
 
 // ReadKnown reads what Text wrote. An error names the line.
@@ -114,14 +121,14 @@ func ReadKnown(name string) (*Known, error) {
 	return k, in.Err()
 }
 
-// Expected returns the bugs that the programs of a corpus expect: those of its folders regress,
-// seeds and traces. A nil corpus is the one that was built in.
+// Expected returns the bugs that the programs of a corpus expect. A nil corpus is the one that was
+// built in.
 func Expected(fsys fs.FS) (*Known, error) {
 	if fsys == nil {
 		fsys = corpus.Embedded()
 	}
 	k := &Known{}
-	for _, folder := range []string{"regress", "seeds", "traces"} {
+	for _, folder := range corpus.Folders() {
 		names, err := fs.Glob(fsys, folder+"/*.prog")
 		if err != nil {
 			return nil, err

@@ -90,6 +90,16 @@ func Targets() []*Target {
 	return []*Target{FuzzSequential, FuzzInterrupts, FuzzSMP, FuzzDebug, FuzzPairs}
 }
 
+// TargetNamed finds a target; nil when none has the name, as of those whose inputs are no programs.
+func TargetNamed(name string) *Target {
+	for _, t := range Targets() {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
 // Program is the program that an input means to the target, with the boot parameters
 // of the environment.
 func (t *Target) Program(data []byte) *prog.Program {
@@ -109,6 +119,15 @@ func Sound() []*impls.Variant {
 		if v.Sound {
 			out = append(out, v)
 		}
+	}
+	return out
+}
+
+// Names are the names of subjects, in their order.
+func Names(subjects []*impls.Variant) []string {
+	var out []string
+	for _, v := range subjects {
+		out = append(out, v.Name)
 	}
 	return out
 }
@@ -246,10 +265,7 @@ const NotSaved = "the finding could not be written to a file"
 // report's command and returns the name of the program's file.
 func (f *Failure) Save(dir string) (file string, err error) {
 	text := prog.Format(f.Report.Program)
-	h := fnv.New64a()
-	h.Write(text)
-	name := filepath.Join(dir, fmt.Sprintf("%s-%08x",
-		slug(f.Report.Finding.Subject+" "+string(f.Report.Finding.Title)), uint32(h.Sum64())))
+	name := findingFile(dir, f.Report.Finding.Subject+" "+string(f.Report.Finding.Title), text)
 	file = name + ".prog"
 	f.Report.Command = "allocfuzz replay --subject " + f.subjects() + " " + Argument(file)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -259,6 +275,14 @@ func (f *Failure) Save(dir string) (file string, err error) {
 		return file, err
 	}
 	return file, WriteBytes(file, text)
+}
+
+// findingFile is the name, without its ending, of the files of a finding in a folder: what it is
+// and a hash of its program.
+func findingFile(dir, what string, text []byte) string {
+	h := fnv.New64a()
+	h.Write(text)
+	return filepath.Join(dir, fmt.Sprintf("%s-%08x", slug(what), uint32(h.Sum64())))
 }
 
 // slug turns a title into a file name.

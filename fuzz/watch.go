@@ -2,7 +2,6 @@ package fuzz
 
 import (
 	"fmt"
-	"hash/fnv"
 	"io"
 	"os"
 	"path/filepath"
@@ -143,9 +142,7 @@ func saveEnd(identity string, title fault.Title, text []byte) error {
 	if dir == "" {
 		return nil
 	}
-	h := fnv.New64a()
-	h.Write(text)
-	name := filepath.Join(dir, fmt.Sprintf("%s-%08x", slug(identity), uint32(h.Sum64())))
+	name := findingFile(dir, identity, text)
 	if err := WriteBytes(name+".prog", text); err != nil {
 		return err
 	}

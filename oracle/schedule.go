@@ -265,7 +265,7 @@ func (r *Runner) Judge(p *Compiled, v *impls.Variant, opt Options) (*Verdict, er
 		out.Left = why
 		return out, nil
 	}
-	own := p.block(v)
+	own := Block(p.Prog, v)
 	if own != nil {
 		out.Expected = own.Bug
 		return out, r.scheduled(p, v, opt, own, out)
@@ -284,15 +284,31 @@ func (r *Runner) Judge(p *Compiled, v *impls.Variant, opt Options) (*Verdict, er
 	return out, nil
 }
 
-// block is the schedule block of a subject.
-func (p *Compiled) block(v *impls.Variant) *prog.Sched {
-	for i := range p.Prog.Scheds {
-		s := &p.Prog.Scheds[i]
-		if s.Subject != "" && (s.Subject == v.Name || s.Subject == v.Alias) {
+// Block is the schedule block of a program that is for a subject; nil when it has none.
+func Block(p *prog.Program, v *impls.Variant) *prog.Sched {
+	for i := range p.Scheds {
+		if s := &p.Scheds[i]; isFor(s, v) {
 			return s
 		}
 	}
 	return nil
+}
+
+// Blocks are the schedules under which Judge runs a program on a subject: that of its own, else
+// line order, which is nil, and the first one.
+func Blocks(p *prog.Program, v *impls.Variant) []*prog.Sched {
+	if s := Block(p, v); s != nil {
+		return []*prog.Sched{s}
+	}
+	if len(p.Scheds) > 0 {
+		return []*prog.Sched{nil, &p.Scheds[0]}
+	}
+	return []*prog.Sched{nil}
+}
+
+// isFor says whether a block names a subject.
+func isFor(s *prog.Sched, v *impls.Variant) bool {
+	return s.Subject != "" && (s.Subject == v.Name || s.Subject == v.Alias)
 }
 
 func (r *Runner) scheduled(p *Compiled, v *impls.Variant, opt Options, s *prog.Sched,
@@ -302,7 +318,7 @@ func (r *Runner) scheduled(p *Compiled, v *impls.Variant, opt Options, s *prog.S
 		return err
 	}
 	mode := sched.Repair
-	if s.Subject != "" && (s.Subject == v.Name || s.Subject == v.Alias) {
+	if isFor(s, v) {
 		mode = sched.Strict
 	}
 	if opt.Repair {

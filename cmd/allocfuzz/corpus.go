@@ -1,12 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,15 +60,17 @@ func (f *corpusFlags) flags(c *cobra.Command) {
 		"folder of the working corpus (default: one in the user's cache)")
 }
 
+// workingFolder is the folder of the working corpus where none is named.
+func workingFolder() (string, error) { return usualFolder("corpus", "corpus") }
+
 // open opens the working corpus.
 func (f *corpusFlags) open() (*store.Store, error) {
 	dir := f.store
 	if dir == "" {
-		usual, err := store.Usual()
-		if err != nil {
-			return nil, fmt.Errorf("%w; give --corpus", err)
+		var err error
+		if dir, err = workingFolder(); err != nil {
+			return nil, err
 		}
-		dir = usual
 	}
 	s, err := store.Open(dir)
 	if err != nil {
@@ -250,41 +251,25 @@ func (a *app) corpusVerify() *cobra.Command {
 	return c
 }
 
-// committedFiles are the texts to verify by name: those of paths, of the checkout, or those that
-// were built in.
+// committedFiles are the programs to verify: those of paths, of the checkout, or those that were
+// built in.
 func committedFiles(paths []string) ([]corpus.File, error) {
-	root, err := engine.FindRoot(".")
-	if len(paths) == 0 && err == nil {
-		for _, folder := range []string{"seeds", "regress", "traces"} {
-			at := filepath.Join(root, "corpus", folder)
-			if _, err := os.Stat(at); err == nil {
-				paths = append(paths, at)
-			}
-		}
-	}
-	var out []corpus.File
-	if len(paths) == 0 {
-		for f := range corpus.All() {
-			out = append(out, f)
-		}
-		return out, nil
-	}
 	names, err := regress.Files(paths)
+	if root, noRoot := engine.FindRoot("."); len(paths) == 0 && noRoot == nil {
+		names, err = regress.Committed(root)
+	}
+	if err == nil && len(names) == 0 {
+		return slices.Collect(corpus.All()), nil
+	}
+	var files []corpus.File
+	if err == nil {
+		files, err = regress.Read(names)
+	}
 	var at *fs.PathError
 	if errors.As(err, &at) {
-		return nil, fileError(at.Path, err)
+		err = fileError(at.Path, err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fileError(name, err)
-		}
-		out = append(out, corpus.File{Name: filepath.ToSlash(name), Text: text})
-	}
-	return out, nil
+	return files, err
 }
 
 // verify replays committed programs.
@@ -300,7 +285,7 @@ func (a *app) verify(paths []string) error {
 	if err != nil {
 		known = &fuzz.Known{} // the file that is wrong is told below
 	}
-	checks, err := verifyFiles(ctx, files, known)
+	checks, err := regress.VerifyAll(ctx, known, files)
 	if err != nil {
 		a.interrupted()
 	}
@@ -312,43 +297,26 @@ func (a *app) verify(paths []string) error {
 		switch {
 		case c.Err != nil:
 			a.fail(errors.New(c.Why))
-		case !c.OK() && c.State != regress.LeftOut:
+		case c.Broken():
 			a.found()
 			a.doc.Findings = append(a.doc.Findings, engine.Finding{Title: c.Title,
 				Also: []string{}, Subject: c.Subject, Identity: c.Identity, File: c.File})
-			a.sayf("%s: %s: %s: %s", c.File, c.Subject, c.State, c.Why)
+			a.sayf("%s", c)
 		case !c.OK():
-			a.sayf("%s: %s: %s: %s", c.File, c.Subject, c.State, c.Why)
+			a.sayf("%s", c)
 		}
 	}
 	if a.json {
 		return nil
 	}
 	fmt.Fprintf(a.out, "%d programs, %d checks", len(files), len(checks))
-	for _, s := range []regress.State{regress.Holds, regress.Gone, regress.Changed, regress.Stale,
-		regress.Unexpected, regress.LeftOut, regress.Unusable} {
+	for _, s := range regress.States() {
 		if counts[s] > 0 {
 			fmt.Fprintf(a.out, ", %d %s", counts[s], s)
 		}
 	}
 	fmt.Fprintln(a.out)
 	return nil
-}
-
-// verifyFiles verifies programs; the error is that ctx ended.
-func verifyFiles(ctx context.Context, files []corpus.File, known *fuzz.Known) ([]regress.Check,
-	error) {
-	r := engine.NewReplayer(oracle.Options{})
-	defer r.Close()
-	checks := []regress.Check{}
-	for _, f := range files {
-		list, err := regress.Verify(ctx, r, known, f.Name, f.Text)
-		if err != nil {
-			return checks, err
-		}
-		checks = append(checks, list...)
-	}
-	return checks, nil
 }
 
 func (a *app) corpusLs() *cobra.Command {

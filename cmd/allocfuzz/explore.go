@@ -65,11 +65,7 @@ func (a *app) exploreCommand() *cobra.Command {
 			if rows, _ := cmd.Flags().GetBool("rows"); rows {
 				return noArguments(cmd, args)
 			}
-			if len(args) != 1 {
-				return fmt.Errorf("%d files given: expected one, \"-\" for standard input; "+
-					"see %s --help", len(args), cmd.CommandPath())
-			}
-			return nil
+			return needOneFile(cmd, args)
 		},
 		ValidArgsFunction: completePrograms,
 		RunE: func(cmd *cobra.Command, files []string) error {

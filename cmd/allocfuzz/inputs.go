@@ -172,8 +172,7 @@ func (a *app) corpusImport() *cobra.Command {
 // importInputs adds files to a target.
 func (a *app) importInputs(s *store.Store, target string, paths []string,
 	changes map[string]workingDoc) error {
-	d := changes[target]
-	defer func() { changes[target] = d }()
+	var list []store.Input
 	for _, at := range paths {
 		files, err := filesOf(at)
 		if err != nil {
@@ -186,16 +185,12 @@ func (a *app) importInputs(s *store.Store, target string, paths []string,
 				a.skipped([]store.Problem{{File: name, Why: err.Error()}})
 				continue
 			}
-			fresh, err := s.Add(target, data)
-			if err != nil {
-				return err
-			}
-			if fresh {
-				d.Added++
-			}
+			list = append(list, store.Input{Name: store.Name(data), Data: data})
 		}
 	}
-	return nil
+	added, err := s.AddAll(target, list)
+	changes[target] = workingDoc{Added: added}
+	return err
 }
 
 // filesOf is a file, or the files of a folder but for hidden ones.
@@ -317,10 +312,8 @@ func exported(target, format string, in *store.Input) (name string, text []byte)
 		return gofuzz.Name(text), text
 	case "prog":
 		text = in.Data // of FuzzProg
-		for _, t := range fuzz.Targets() {
-			if t.Name == target {
-				text = prog.Format(t.Program(in.Data))
-			}
+		if t := fuzz.TargetNamed(target); t != nil {
+			text = prog.Format(t.Program(in.Data))
 		}
 		return in.Name[:16] + ".prog", text
 	}
@@ -438,7 +431,7 @@ func (a *app) merge(ctx context.Context, s *store.Store, f *inputFlags, dirs []s
 			} else if _, err := os.Stat(at); name != "" || err != nil {
 				continue
 			}
-			list, bad, err := store.Read(at)
+			list, bad, err := store.Read(at, nil)
 			if err != nil {
 				return fileError(at, err)
 			}
@@ -473,17 +466,11 @@ func (a *app) take(ctx context.Context, s *store.Store, f *inputFlags,
 		}
 	}
 	for _, t := range inputTargets() {
-		d := changes[t]
-		for _, in := range offered[t] {
-			added, err := s.Add(t, in.Data)
-			if err != nil {
-				return err
-			}
-			if added {
-				d.Added++
-			}
+		added, err := s.AddAll(t, offered[t])
+		changes[t] = workingDoc{Added: added}
+		if err != nil {
+			return err
 		}
-		changes[t] = d
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (a *app) walkFile(ctx context.Context, p *prog.Program, b *batch, f *file) 
 		if f.Subjects[i].Outcome == leftOut {
 			continue
 		}
-		for _, s := range walks(p, v) {
+		for _, s := range oracle.Blocks(p, v) {
 			w, err := (&walked{c, v, s}).walk(ctx, b.replayer)
 			if err != nil {
 				return err

@@ -306,12 +306,8 @@ func (x *minimizing) child(subjects []*impls.Variant) (*probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, v := range subjects {
-		names = append(names, v.Name)
-	}
 	args := []string{os.Args[0], "replay", "--json", "--repair", "--subject",
-		strings.Join(names, ",")}
+		strings.Join(fuzz.Names(subjects), ",")}
 	if x.f.checks != "" {
 		args = append(args, "--checks="+x.f.checks)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/fuzz/nightly"
-	"allocfuzz/fuzz/store"
 )
 
 // nightlyFlags are the flags of nightly.
@@ -130,19 +129,16 @@ func (f *nightlyFlags) folders() error {
 	if o.Branch == "" {
 		o.Branch = nightly.BranchPrefix + time.Now().Format(time.DateOnly)
 	}
+	var err error
 	if o.Dir == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			return fmt.Errorf("no folder for caches: %w; give --state", err)
+		if o.Dir, err = usualFolder("nightly", "state"); err != nil {
+			return err
 		}
-		o.Dir = filepath.Join(base, "allocfuzz", "nightly")
 	}
 	if o.Corpus == "" {
-		usual, err := store.Usual()
-		if err != nil {
-			return fmt.Errorf("%w; give --corpus", err)
+		if o.Corpus, err = workingFolder(); err != nil {
+			return err
 		}
-		o.Corpus = usual
 	}
 	for _, dir := range []*string{&o.Dir, &o.Corpus, &o.Out} {
 		if *dir == "" {

@@ -47,13 +47,7 @@ func (a *app) reproduceCommand() *cobra.Command {
 		Example: "  allocfuzz reproduce corpus/regress/slub-2008-cmpxchg-aba.prog\n" +
 			"  allocfuzz reproduce --format fuzz -o fuzz/testdata/fuzz finding.prog\n" +
 			"  allocfuzz reproduce --package mine -o bug_test.go finding.prog",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("%d files given: expected one, \"-\" for standard input; "+
-					"see %s --help", len(args), cmd.CommandPath())
-			}
-			return nil
-		},
+		Args:              needOneFile,
 		ValidArgsFunction: completePrograms,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			a.begin(cmd)

@@ -65,6 +65,15 @@ func needFiles(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// needOneFile demands exactly one.
+func needOneFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%d files given: expected one, \"-\" for standard input; see %s --help",
+			len(args), cmd.CommandPath())
+	}
+	return nil
+}
+
 // noArguments demands none.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

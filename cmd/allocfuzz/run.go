@@ -249,12 +249,10 @@ func (s *session) fuzz(ctx context.Context) error {
 	a.doc.BuildSeconds = took.Seconds()
 	a.sayf("built in %v, which is not part of the time", took.Round(time.Millisecond))
 	m := a.newMeter(f.plain)
-	job := &engine.Job{Binary: bin, Targets: s.targets, For: f.budget, Parallel: f.parallel,
+	job := &engine.Job{Binary: bin, Targets: s.targets, Subjects: fuzz.Names(s.subjects),
+		For: f.budget, Parallel: f.parallel,
 		Boot: s.boot, Work: s.work, Cache: f.cache, Out: f.out, Known: s.known,
 		Buckets: &s.buckets, Progress: m.show, Log: m.log}
-	for _, v := range s.subjects {
-		job.Subjects = append(job.Subjects, v.Name)
-	}
 	start := time.Now()
 	res := job.Run(ctx)
 	m.end()

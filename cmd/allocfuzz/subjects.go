@@ -286,11 +286,16 @@ const lastRunFile = "last-run.json"
 
 // cacheFolder is the folder of the fuzzer's corpora where none is named.
 func cacheFolder() (string, error) {
+	return usualFolder("fuzzcache", "cache")
+}
+
+// usualFolder is a folder in the user's cache, for which a flag can name another.
+func usualFolder(name, flag string) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no folder for caches: %w; give --cache", err)
+		return "", fmt.Errorf("no folder for caches: %w; give --%s", err, flag)
 	}
-	return filepath.Join(base, "allocfuzz", "fuzzcache"), nil
+	return filepath.Join(base, "allocfuzz", name), nil
 }
 
 // remember writes down what the subjects of a run did. That it cannot is no reason to call

@@ -17,21 +17,6 @@ import (
 	"allocfuzz/oracle/history/linear"
 )
 
-// walks are the runs of a program on a subject whose points -v shows: as they are
-// judged, under the subject's own block, or in line order and then under the first
-// block.
-func walks(p *prog.Program, v *impls.Variant) []*prog.Sched {
-	for i := range p.Scheds {
-		if s := &p.Scheds[i]; s.Subject != "" && (s.Subject == v.Name || s.Subject == v.Alias) {
-			return []*prog.Sched{s}
-		}
-	}
-	if len(p.Scheds) > 0 {
-		return []*prog.Sched{nil, &p.Scheds[0]}
-	}
-	return []*prog.Sched{nil}
-}
-
 // A walked run is a program on a subject under a schedule; nil is line order.
 type walked struct {
 	program *oracle.Compiled
@@ -170,7 +155,7 @@ func (a *app) timeFile(ctx context.Context, p *prog.Program, b *batch, f *file) 
 		if f.Subjects[i].Outcome == leftOut {
 			continue
 		}
-		for _, s := range walks(p, v) {
+		for _, s := range oracle.Blocks(p, v) {
 			t, err := a.timeRun(ctx, &walked{c, v, s}, b)
 			if err != nil {
 				return err

@@ -43,10 +43,8 @@ func runner(name string) func([]byte) {
 			}
 		}
 	}
-	for _, t := range fuzz.Targets() {
-		if t.Name == name {
-			return func(data []byte) { t.Run(quiet{}, data) }
-		}
+	if t := fuzz.TargetNamed(name); t != nil {
+		return func(data []byte) { t.Run(quiet{}, data) }
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (b *Buckets) Add(f Finding, size int64) (fresh bool, lost *Finding) {
 		f.Target = k.best.Target // that met the bug first
 		loser, k.best, k.size = k.best, f, size
 	}
-	k.best.Also = others(k.best.Title, k.best.Also, loser.Title, loser.Also)
+	k.best.Merge(&loser)
 	return false, &loser
 }
 
@@ -54,17 +54,6 @@ func (b *Buckets) Add(f Finding, size int64) (fresh bool, lost *Finding) {
 func (b *Buckets) key(f *Finding) string {
 	first, _ := b.known.Find(f.Subject, f.Title)
 	return f.Subject + "\t" + first
-}
-
-// others are the titles of one bug beside the one that names it.
-func others(title string, also []string, title2 string, also2 []string) []string {
-	out := slices.Clone(also)
-	for _, t := range append([]string{title2}, also2...) {
-		if t != title && !slices.Contains(out, t) {
-			out = append(out, t)
-		}
-	}
-	return out
 }
 
 // Met notes which target met a bug first.

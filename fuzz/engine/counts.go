@@ -92,15 +92,14 @@ func readStats(dir string) stats {
 func (s *stats) line(line string) {
 	var n uint64
 	var name string
-	if count, key, ok := strings.Cut(strings.TrimPrefix(line, "known "), " "); ok &&
-		strings.HasPrefix(line, "known ") {
-		times, _ := strconv.Atoi(count)
-		s.known[strings.TrimSuffix(key, "\n")] += times
-		return
-	}
 	var c Counts
 	if title, ok := strings.CutPrefix(line, "ended "); ok {
 		s.ended = strings.TrimSpace(title)
+	} else if known, ok := strings.CutPrefix(line, "known "); ok {
+		count, key, _ := strings.Cut(strings.TrimSpace(known), " ")
+		if times, err := strconv.Atoi(count); err == nil && key != "" {
+			s.known[key] += times
+		}
 	} else if _, err := fmt.Sscanf(line, "inputs %d", &n); err == nil {
 		s.inputs += n
 	} else if _, err := fmt.Sscanf(line, "points %d", &n); err == nil {

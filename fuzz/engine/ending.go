@@ -88,7 +88,7 @@ func (e *ended) judge() (Ending, error) {
 		e.run.job.Log("%s: a worker was killed from outside, most likely for its memory",
 			e.run.slice.Target)
 		return OutOfMemory, nil
-	case e.has(textHung) && inputs > 0 && e.target() != nil:
+	case e.has(textHung) && inputs > 0 && fuzz.TargetNamed(e.run.slice.Target) != nil:
 		return WorkerDeath, e.died(e.manner())
 	case inputs > 0:
 		return Broken, e.fault("a failure without a finding: a fault of allocfuzz")
@@ -121,19 +121,9 @@ func (e *ended) fault(what string) error {
 	return fmt.Errorf("%s\n%s", text, strings.Join(out, "\n"))
 }
 
-// target is the fuzz target when its inputs are programs, else nil.
-func (e *ended) target() *fuzz.Target {
-	for _, t := range fuzz.Targets() {
-		if t.Name == e.run.slice.Target {
-			return t
-		}
-	}
-	return nil
-}
-
 // died makes a finding of the input that ended a worker. Its subject is not known, its program is.
 func (e *ended) died(title fault.Title) error {
-	t, j := e.target(), e.run.job
+	t, j := fuzz.TargetNamed(e.run.slice.Target), e.run.job
 	if t == nil || len(e.res.Inputs) == 0 {
 		return nil
 	}

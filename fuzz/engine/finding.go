@@ -3,6 +3,7 @@ package engine
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"allocfuzz/fuzz"
@@ -88,6 +89,16 @@ func (f *Finding) set(key, value string) {
 		f.Identity = value
 	case "REPLAY":
 		f.Command = value
+	}
+}
+
+// Merge gives f the titles of another finding of the same bug.
+func (f *Finding) Merge(other *Finding) {
+	f.Also = slices.Clone(f.Also) // it may be shared
+	for _, t := range append([]string{other.Title}, other.Also...) {
+		if t != f.Title && !slices.Contains(f.Also, t) {
+			f.Also = append(f.Also, t)
+		}
 	}
 }
 

@@ -16,7 +16,6 @@ type Job struct {
 	Boot     fuzz.Boot     // boot parameters for inputs without any
 	For      time.Duration // of all targets together, for Run
 	Parallel int           // workers
-	Memory   uint64        // bytes that a worker may have; 0 is what package fuzz says
 	Work     string        // folder for what is thrown away, which must exist
 	Cache    string        // folder of the corpora that the fuzzer keeps
 	Out      string        // folder for findings, which must exist

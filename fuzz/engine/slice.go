@@ -105,14 +105,10 @@ func (j *Job) prepare(s *Slice) (r *sliceRun, known string, err error) {
 
 // env is the environment of a slice.
 func (j *Job) env(s *Slice, stats, known string) []string {
-	env := append(os.Environ(),
+	return append(os.Environ(),
 		fuzz.EnvSubjects+"="+strings.Join(s.Subjects, ","), fuzz.EnvFindings+"="+j.Out,
 		fuzz.EnvDebug+"="+j.Boot.Debug, fuzz.EnvRules+"="+j.Boot.Rules.String(),
 		fuzz.EnvStats+"="+stats, fuzz.EnvKnown+"="+known, fuzz.EnvGoOn+"=1")
-	if j.Memory > 0 {
-		env = append(env, fuzz.EnvMemory+"="+strconv.FormatUint(j.Memory, 10))
-	}
-	return env
 }
 
 // arguments are those of the fuzz binary.

@@ -113,9 +113,9 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestMutant runs in a binary that TestMutants built: the killer speaks under its
-// schedule and under one departure, and mutating the seeds finds the bug.
-func TestMutant(t *testing.T) {
+// mutant is the bug that TestMutants built this binary with; others skip the test.
+func mutant(t *testing.T) *exam.Case {
+	t.Helper()
 	name := os.Getenv(envPatch)
 	if name == "" {
 		t.Skip("runs in the binaries of TestMutants")
@@ -124,7 +124,14 @@ func TestMutant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := load(t, p)
+	return load(t, p)
+}
+
+// TestMutant runs in a binary that TestMutants built: the killer speaks under its
+// schedule and under one departure, and mutating the seeds finds the bug.
+func TestMutant(t *testing.T) {
+	c := mutant(t)
+	p := c.Patch
 	r := oracle.NewRunner()
 	defer r.Close()
 	v, err := r.Judge(c.Killer, c.Mutant, oracle.Options{})

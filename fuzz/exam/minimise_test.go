@@ -1,25 +1,15 @@
 package exam_test
 
 import (
-	"os"
 	"testing"
 
-	"allocfuzz/corpus/bugs"
 	"allocfuzz/fuzz/minimise/padded"
 )
 
 // TestMinimised runs in a binary that TestMutants built: the killer, padded with what it does not
 // need, is minimised back.
 func TestMinimised(t *testing.T) {
-	name := os.Getenv(envPatch)
-	if name == "" {
-		t.Skip("runs in the binaries of TestMutants")
-	}
-	p, err := bugs.Find(patches(t), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := load(t, p)
+	c := mutant(t)
 	trial, err := padded.Back(t.Context(), c.Killer.Prog, c.Mutant,
 		padded.Size{Lines: 40, Departures: 8})
 	if err != nil {

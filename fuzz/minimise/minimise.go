@@ -168,7 +168,7 @@ func (m *minimiser) begin(p *prog.Program) error {
 		return err
 	}
 	m.named = commented(p)
-	for _, block := range m.blocks(p) {
+	for _, block := range oracle.Blocks(p, m.bug.Subject) {
 		q := withBlock(p, block)
 		if q == nil {
 			return fmt.Errorf("%s: its first schedule names a line or context that is not there",
@@ -223,22 +223,6 @@ func (m *minimiser) first(s *shown, block *prog.Sched) {
 		m.expect = block.Bug
 	}
 	m.note(s.prog)
-}
-
-// blocks are the schedules of p that a replay on the subject runs, nil for line order.
-func (m *minimiser) blocks(p *prog.Program) []*prog.Sched {
-	for i := range p.Scheds {
-		s := &p.Scheds[i]
-		if s.Subject != "" && (s.Subject == m.bug.Subject.Name ||
-			s.Subject == m.bug.Subject.Alias) {
-			return []*prog.Sched{s}
-		}
-	}
-	out := []*prog.Sched{nil}
-	if len(p.Scheds) > 0 {
-		out = append(out, &p.Scheds[0])
-	}
-	return out
 }
 
 // withBlock copies p with one schedule block, or none.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"allocfuzz/fuzz"
 	"allocfuzz/impls"
 )
 
@@ -35,11 +36,10 @@ var compares = map[string]bool{"FuzzSequential": true, "FuzzPairs": true, "FuzzP
 // Arms are those of a night: the explorers, the targets that compare subjects with all of them, and
 // the others with a family each.
 func Arms(targets []string, subjects []*impls.Variant) []*Arm {
-	var all []string
+	all := fuzz.Names(subjects)
 	family := map[string][]string{}
 	var order []string
 	for _, v := range subjects {
-		all = append(all, v.Name)
 		f, _, _ := strings.Cut(v.Name, "-")
 		if family[f] == nil {
 			order = append(order, f)

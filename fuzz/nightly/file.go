@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -69,11 +68,7 @@ func (w *work) File(ctx context.Context, s *State, report string) (*Filed, error
 func (w *work) regression(ctx context.Context, s *State, f *engine.Finding,
 	small *minimise.Result, out *Filed) error {
 	finding := engine.NewFinding(small.Report.Finding, "", "")
-	for _, t := range f.Also { // of the larger program
-		if t != finding.Title && !slices.Contains(finding.Also, t) {
-			finding.Also = append(finding.Also, t)
-		}
-	}
+	finding.Merge(f) // of the larger program; the title is the same
 	started, _, _ := strings.Cut(s.Started, "T")
 	from := f.Target
 	if from == "" {
@@ -178,35 +173,25 @@ func (w *work) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var paths []string
-	for _, folder := range []string{"seeds", "regress", "traces"} {
-		at := filepath.Join(w.opt.Root, "corpus", folder)
-		if _, err := os.Stat(at); err == nil {
-			paths = append(paths, at)
-		}
-	}
-	files, err := regress.Files(paths)
+	names, err := regress.Committed(w.opt.Root)
 	if err != nil {
 		return err
 	}
-	r := engine.NewReplayer(oracle.Options{})
-	defer r.Close()
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
+	files, err := regress.Read(names)
+	if err != nil {
+		return err
+	}
+	checks, err := regress.VerifyAll(ctx, known, files)
+	last := ""
+	for i := range checks {
+		c := &checks[i]
+		if c.File != last {
+			last = c.File
+			w.Summary.Programs++
 		}
-		checks, err := regress.Verify(ctx, r, known, name, text)
-		if err != nil {
-			return err
-		}
-		w.Summary.Programs++
-		for _, c := range checks {
-			if !c.OK() && c.State != regress.LeftOut {
-				w.Summary.Broken = append(w.Summary.Broken, fmt.Sprintf("%s: %s: %s: %s", c.File,
-					c.Subject, c.State, c.Why))
-			}
+		if c.Broken() {
+			w.Summary.Broken = append(w.Summary.Broken, c.String())
 		}
 	}
-	return nil
+	return err
 }

@@ -41,12 +41,8 @@ type Options struct {
 
 // Key is what must be the same for a night to be taken up again.
 func (o *Options) Key() string {
-	var names []string
-	for _, v := range o.Subjects {
-		names = append(names, v.Name)
-	}
 	return fmt.Sprintf("%s; %s; debug %q, rules %s; %v; commit %v", strings.Join(o.Targets, ","),
-		strings.Join(names, ","), o.Boot.Debug, o.Boot.Rules, o.Budget, o.Commit)
+		strings.Join(fuzz.Names(o.Subjects), ","), o.Boot.Debug, o.Boot.Rules, o.Budget, o.Commit)
 }
 
 // Fresh is the state of a night that begins.
@@ -62,7 +58,8 @@ type work struct {
 	cache   string // of the fuzzer's corpora
 	tmp     string // thrown away
 	store   *store.Store
-	known   *fuzz.Known // committed, here and on branches of nights
+	taken   map[string]map[string]bool // files of the fuzzer\'s corpora that it has, by target
+	known   *fuzz.Known                // committed, here and on branches of nights
 	job     *engine.Job
 	branch  *branch // nil without commits
 	racer   string  // binary with the race detector, "" for none
@@ -82,7 +79,7 @@ type Ending struct {
 // told before the long work begins.
 func New(ctx context.Context, opt Options, s *State) (Steps, *Ending, error) {
 	w := &work{opt: opt, out: opt.Out, cache: filepath.Join(opt.Dir, "fuzzcache"),
-		tmp: filepath.Join(opt.Dir, "tmp")}
+		tmp: filepath.Join(opt.Dir, "tmp"), taken: map[string]map[string]bool{}}
 	if w.out == "" {
 		w.out = filepath.Join(opt.Dir, "nights", strings.ReplaceAll(s.Started, ":", ""))
 	}
@@ -190,7 +187,10 @@ func (w *work) Slice(ctx context.Context, s *State, a *Arm, d time.Duration) (*S
 	res, err := w.job.Slice(ctx, slice)
 	s.Spend(Fuzzing, time.Since(start))
 	start = time.Now()
-	_, bad, e := w.store.Take(a.Target, filepath.Join(w.cache, a.Target))
+	if w.taken[a.Target] == nil {
+		w.taken[a.Target] = map[string]bool{}
+	}
+	_, bad, e := w.store.Take(a.Target, filepath.Join(w.cache, a.Target), w.taken[a.Target])
 	if !errors.Is(e, fs.ErrNotExist) { // nothing was kept yet
 		err = errors.Join(err, e)
 	}

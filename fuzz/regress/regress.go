@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"allocfuzz/corpus"
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
@@ -26,9 +27,6 @@ type Meta struct {
 	Found string // how it was found, in a line
 	Date  string // when: 2006-01-02
 }
-
-// ErrKnown is the error of a bug for which there is a regression already.
-var ErrKnown = errors.New("is known already")
 
 // Make returns the regression of a finding that p shows: p in line order, or under the block of the
 // finding's subject. p is not changed.
@@ -88,6 +86,18 @@ func FileName(f *engine.Finding, n int) string {
 	return name + ".prog"
 }
 
+// Committed lists the committed programs of the sources at root, in order.
+func Committed(root string) ([]string, error) {
+	var paths []string
+	for _, folder := range corpus.Folders() {
+		at := filepath.Join(root, "corpus", folder)
+		if _, err := os.Stat(at); err == nil {
+			paths = append(paths, at)
+		}
+	}
+	return Files(paths)
+}
+
 // Files lists the programs of files and folders, in order, each once. A folder stands for the
 // programs in it and below it.
 func Files(paths []string) ([]string, error) {
@@ -117,4 +127,17 @@ func Files(paths []string) ([]string, error) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
+}
+
+// Read reads programs by name.
+func Read(names []string) ([]corpus.File, error) {
+	out := make([]corpus.File, 0, len(names))
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, corpus.File{Name: filepath.ToSlash(name), Text: text})
+	}
+	return out, nil
 }

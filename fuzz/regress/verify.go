@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"slices"
 
+	"allocfuzz/corpus"
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
+	"allocfuzz/oracle"
 )
 
 // A State is what became of what a program expects of a subject. Its spelling is public.
@@ -28,6 +30,11 @@ const (
 	Unusable   State = "cannot be used"       // it does not parse, or names what is not there
 )
 
+// States are all of them, in the order in which they are told.
+func States() []State {
+	return []State{Holds, Gone, Changed, Stale, Unexpected, LeftOut, Unusable}
+}
+
 // A Check is what a program showed on a subject: on each of which it expects something, and on
 // those of which it does not when they are not silent.
 type Check struct {
@@ -41,8 +48,16 @@ type Check struct {
 	Err      error  `json:"-"`        // of a file that cannot be used
 }
 
-// OK says whether nothing is wrong.
+// OK says whether it holds.
 func (c *Check) OK() bool { return c.State == Holds }
+
+// Broken says whether something is wrong: a subject that is left out has nothing to say.
+func (c *Check) Broken() bool { return !c.OK() && c.State != LeftOut }
+
+// String says what is wrong, and where.
+func (c *Check) String() string {
+	return fmt.Sprintf("%s: %s: %s: %s", c.File, c.Subject, c.State, c.Why)
+}
 
 // Verify replays a program on the sound subjects and on those of which it expects a bug. What
 // other programs expect is known, and no surprise here. An error is that ctx ended.
@@ -84,6 +99,22 @@ func Verify(ctx context.Context, r *engine.Replayer, known *fuzz.Known, name str
 	}
 	if len(out) == 0 {
 		out = append(out, Check{File: name, State: Holds})
+	}
+	return out, nil
+}
+
+// VerifyAll verifies programs, one after the other. An error is that ctx ended: then it comes with
+// the checks that were made.
+func VerifyAll(ctx context.Context, known *fuzz.Known, files []corpus.File) ([]Check, error) {
+	r := engine.NewReplayer(oracle.Options{})
+	defer r.Close()
+	out := []Check{}
+	for _, f := range files {
+		list, err := Verify(ctx, r, known, f.Name, f.Text)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, list...)
 	}
 	return out, nil
 }
@@ -132,10 +163,8 @@ func check(name string, p *prog.Program, r *engine.Replay) *Check {
 
 // expected is the title that a program expects of a subject, "" for none.
 func expected(p *prog.Program, v *impls.Variant) string {
-	for i := range p.Scheds {
-		if s := &p.Scheds[i]; s.Subject == v.Name || s.Subject == v.Alias && v.Alias != "" {
-			return s.Bug
-		}
+	if s := oracle.Block(p, v); s != nil {
+		return s.Bug
 	}
 	return ""
 }

@@ -69,17 +69,13 @@ func shows(ctx context.Context, p *prog.Program, subjects []*impls.Variant) ([]e
 // one that differs from it) show the finding of an identity, and passes when they do not.
 func GoTest(pkg string, subjects []*impls.Variant, identity string, p *prog.Program) ([]byte,
 	error) {
-	var names []string
-	for _, v := range subjects {
-		names = append(names, v.Name)
-	}
 	b := &bytes.Buffer{}
 	fmt.Fprintf(b, "package %s\n\nimport (\n\t\"testing\"\n\n\t\"allocfuzz/fuzz/reproduce\"\n)\n\n",
 		pkg)
 	name := testName(identity)
 	fmt.Fprintf(b, "// %s fails while there is\n//\n//\t%s\nfunc %s(t *testing.T) {\n", name,
 		strings.Join(strings.Fields(identity), " "), name)
-	fmt.Fprintf(b, "\treproduce.Replay(t, %q, %s)\n}\n", strings.Join(names, ","),
+	fmt.Fprintf(b, "\treproduce.Replay(t, %q, %s)\n}\n", strings.Join(fuzz.Names(subjects), ","),
 		quoted(string(prog.Format(p))))
 	return format.Source(b.Bytes())
 }

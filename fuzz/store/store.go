@@ -35,15 +35,6 @@ type Problem struct {
 	Why  string `json:"why"`
 }
 
-// Usual is the folder of the store where none is named.
-func Usual() (string, error) {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("no folder for caches: %w", err)
-	}
-	return filepath.Join(base, "allocfuzz", "corpus"), nil
-}
-
 // Open opens a store, which is made if need be, and removes what a process that was killed left
 // half written in it.
 func Open(dir string) (*Store, error) {
@@ -131,6 +122,9 @@ func (s *Store) Inputs(target string) ([]Input, []Problem, error) {
 	return out, bad, nil
 }
 
+// notItsHash is why a file with the name of an input is none.
+const notItsHash = "its name is not the hash of its contents: it was cut or changed"
+
 // read reads one file of a store, or says why it is none.
 func read(at string, e fs.DirEntry) (Input, string) {
 	if !e.Type().IsRegular() {
@@ -141,7 +135,7 @@ func read(at string, e fs.DirEntry) (Input, string) {
 	case err != nil:
 		return Input{}, err.Error()
 	case Name(data) != e.Name() && len(e.Name()) == nameLen:
-		return Input{}, "its name is not the hash of its contents: it was cut or changed"
+		return Input{}, notItsHash
 	case Name(data) != e.Name():
 		return Input{}, "is of another kind: the name of an input is the hash of its contents"
 	}
@@ -193,32 +187,50 @@ func (s *Store) ToGo(target, dir string) (written int, bad []Problem, err error)
 	return written, bad, nil
 }
 
-// Take adds the inputs of a folder, as Read reads them. It says how many were new.
-func (s *Store) Take(target, dir string) (added int, bad []Problem, err error) {
-	list, bad, err := Read(dir)
+// AddAll keeps inputs. It says how many were not there before.
+func (s *Store) AddAll(target string, list []Input) (added int, err error) {
 	for _, in := range list {
 		fresh, err := s.Add(target, in.Data)
 		if err != nil {
-			return added, bad, err
+			return added, err
 		}
 		if fresh {
 			added++
 		}
 	}
+	return added, nil
+}
+
+// Take adds the inputs of a folder, as Read reads them, but for files in taken, which has all of
+// them then: a file that is named by its contents need not be read again. It says how many were
+// new.
+func (s *Store) Take(target, dir string, taken map[string]bool) (added int, bad []Problem,
+	err error) {
+	list, bad, err := Read(dir, taken)
+	if err != nil {
+		return 0, bad, err
+	}
+	if added, err = s.AddAll(target, list); err != nil {
+		clear(taken) // some of them are not there
+	}
 	return added, bad, err
 }
 
 // Read reads the inputs of a folder of one target: files of the go command, inputs as they are, and
-// those of a store. Hidden files are nobody's; what else is no input is named.
-func Read(dir string) (list []Input, bad []Problem, err error) {
+// those of a store. Hidden files are nobody's; what else is no input is named. Files in taken, by
+// their names in the folder, are passed over, and the others join it; it may be nil.
+func Read(dir string, taken map[string]bool) (list []Input, bad []Problem, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, e := range entries {
 		at := filepath.Join(dir, e.Name())
-		if strings.HasPrefix(e.Name(), ".") {
+		if strings.HasPrefix(e.Name(), ".") || taken[e.Name()] {
 			continue
+		}
+		if taken != nil {
+			taken[e.Name()] = true
 		}
 		if !e.Type().IsRegular() {
 			bad = append(bad, Problem{at, "is no file"})
@@ -252,8 +264,7 @@ func ReadInput(name string) ([]byte, error) {
 	}
 	if !gofuzz.Is(text) {
 		if len(filepath.Base(name)) == nameLen && Name(text) != filepath.Base(name) {
-			return nil, errors.New("its name is not the hash of its contents: it was cut or " +
-				"changed")
+			return nil, errors.New(notItsHash)
 		}
 		return text, nil
 	}

@@ -173,12 +173,22 @@ func TestGo(t *testing.T) {
 	put(t, filepath.Join(dir, "two"), "go test fuzz v1\n[]byte(\"a\")\nint(3)\n")
 	put(t, filepath.Join(dir, ".hidden"), "x")
 	back := open(t, t.TempDir())
-	n, bad, err := back.Take("FuzzSMP", dir)
+	n, bad, err := back.Take("FuzzSMP", dir, nil)
 	if err != nil || n != len(all)+1 || len(bad) != 1 || filepath.Base(bad[0].File) != "two" {
 		t.Errorf("took %d, bad %v, error %v", n, bad, err)
 	}
-	if n, _, _ := back.Take("FuzzSMP", dir); n != 0 {
+	if n, _, _ := back.Take("FuzzSMP", dir, nil); n != 0 {
 		t.Errorf("took %d twice", n)
+	}
+	taken, third := map[string]bool{}, open(t, t.TempDir())
+	for _, want := range []int{len(all) + 1, 0, 1} {
+		n, bad, err := third.Take("FuzzSMP", dir, taken)
+		if err != nil || n != want || (len(bad) > 0) != (want > 1) {
+			t.Errorf("took %d, bad %v, error %v; want %d and what is wrong once", n, bad, err, want)
+		}
+		if want == 0 {
+			put(t, filepath.Join(dir, "later"), "later")
+		}
 	}
 	list, _, _ := back.Inputs("FuzzSMP")
 	for _, data := range append(all, "raw bytes") {

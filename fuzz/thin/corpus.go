@@ -10,7 +10,6 @@ import (
 
 // A Thinner thins the targets of a working corpus with a tracer that is built once. Close it.
 type Thinner struct {
-	Progress func(target string, done, all int) // nil when nobody asks
 	binary   string
 	work     string
 	parallel int
@@ -37,9 +36,6 @@ func (t *Thinner) Close() { os.RemoveAll(t.work) }
 func (t *Thinner) Covers(ctx context.Context, target string, list []store.Input) ([]Cover,
 	[]store.Problem, error) {
 	tr := &Tracer{Binary: t.binary, Target: target, Parallel: t.parallel, Work: t.work}
-	if t.Progress != nil {
-		tr.Progress = func(done, all int) { t.Progress(target, done, all) }
-	}
 	covers, bad, err := tr.Covers(ctx, list)
 	var dead []store.Problem
 	for _, in := range list {

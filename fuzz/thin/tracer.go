@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/overlay"
 	"allocfuzz/fuzz/store"
 )
 
@@ -35,13 +36,8 @@ func Build(ctx context.Context, root, dir string) (string, error) {
 	if runtime.GOOS == "windows" {
 		bin += ".exe"
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-cover", "-covermode=atomic",
-		"-coverpkg="+covered, "-o", bin, "./cmd/covtrace")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build -cover ./cmd/covtrace: %w\n%s", err, out)
-	}
-	return bin, nil
+	return bin, overlay.Build(ctx, root, bin, nil, "build", "-cover", "-covermode=atomic",
+		"-coverpkg="+covered, "./cmd/covtrace")
 }
 
 // A Tracer runs inputs of one target and says what they cover.
@@ -51,7 +47,6 @@ type Tracer struct {
 	Parallel int           // processes, at least 1
 	Work     string        // folder for what they leave behind
 	Limit    time.Duration // of one input; 0 for the usual
-	Progress func(done, all int)
 }
 
 // limitUsual is how long one input may take: longer than it takes the process to give up by itself.
@@ -67,7 +62,7 @@ func (t *Tracer) Covers(ctx context.Context, inputs []store.Input) (list []Cover
 	got := make([]*Cover, len(inputs))
 	bad = map[string]error{}
 	var mu sync.Mutex
-	next, done := 0, 0
+	next := 0
 	var wg sync.WaitGroup
 	take := func() int {
 		mu.Lock()
@@ -94,9 +89,6 @@ func (t *Tracer) Covers(ctx context.Context, inputs []store.Input) (list []Cover
 					err = e
 				default:
 					got[i] = c
-				}
-				if done++; t.Progress != nil {
-					t.Progress(done, len(inputs))
 				}
 				mu.Unlock()
 			}
