@@ -381,10 +381,7 @@ func (x *minimizing) tell(p *prog.Program, res *minimise.Result, d *minimised, o
 // describe is the JSON form of a result.
 func (x *minimizing) describe(p *prog.Program, bug *minimise.Bug, res *minimise.Result,
 	out string) minimised {
-	subjects := bug.Subject.Name
-	if bug.Reference != nil {
-		subjects = bug.Reference.Name + "," + subjects
-	}
+	subjects := strings.Join(fuzz.Names(bug.Subjects()), ",")
 	file := out
 	if file == "" || res.Flaky {
 		file = "small.prog"

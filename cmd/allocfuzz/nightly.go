@@ -267,6 +267,7 @@ func (a *app) filedList(s *nightly.State) {
 				fmt.Fprintf(a.out, "  %-8s %s\n", line[0], line[1])
 			}
 		}
+		a.tellHandOn(f.HandOn)
 	}
 	met := 0
 	//tidy:maporder a sum

@@ -20,6 +20,7 @@ import (
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/fuzz/minimise"
+	"allocfuzz/fuzz/reproduce"
 	"allocfuzz/impls"
 	"allocfuzz/oracle"
 )
@@ -98,11 +99,11 @@ type session struct {
 	work     string // thrown away at the end
 	made     bool   // the folder of findings was not there before
 	tally    engine.Tally
-	known    *fuzz.Known       // bugs that committed programs expect
-	expected engine.Buckets    // those that were met
-	buckets  engine.Buckets    // those that nobody expects
-	small    map[string]string // files of their minimised programs, by identity
-	began    bool              // the fuzzing of every target was carried out
+	known    *fuzz.Known        // bugs that committed programs expect
+	expected engine.Buckets     // those that were met
+	buckets  engine.Buckets     // those that nobody expects
+	small    map[string]minimal // by identity
+	began    bool               // the fuzzing of every target was carried out
 }
 
 // run is the main job.
@@ -137,11 +138,17 @@ const (
 	runMost       = 5 * time.Second
 )
 
+// minimal is the file with the minimised program of a bug, and what can be handed on of it.
+type minimal struct {
+	file   string
+	handOn []string
+}
+
 // minimise writes a small program beside that of each new bug.
 func (s *session) minimise(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, minimiseFresh)
 	defer cancel()
-	s.small = map[string]string{}
+	s.small = map[string]minimal{}
 	fresh := s.buckets.Findings()
 	for i := range fresh {
 		f := &fresh[i]
@@ -161,7 +168,12 @@ func (s *session) minimise(ctx context.Context) {
 			s.app.fail(fileError(at, err))
 			return
 		}
-		s.small[f.Identity] = at
+		hand, err := reproduce.Beside(at, res.Bug.Subjects(), f.Identity, res.Program)
+		if err != nil {
+			s.app.fail(err)
+			return
+		}
+		s.small[f.Identity] = minimal{at, hand}
 		s.app.sayf("%s: minimised: %s", f.Identity, res.Removed())
 	}
 }
@@ -392,7 +404,8 @@ func (s *session) end(cut bool) {
 		a.found()
 	}
 	for i := range fresh {
-		fresh[i].Small = s.small[fresh[i].Identity]
+		small := s.small[fresh[i].Identity]
+		fresh[i].Small, fresh[i].HandOn = small.file, small.handOn
 	}
 	a.doc.Findings = slices.Concat(s.expected.Findings(), fresh, a.doc.Findings)
 	a.doc.Out = s.flags.out
@@ -444,8 +457,9 @@ func (s *session) findingTable() {
 			continue
 		}
 		a.tellFound(f)
-		if at := s.small[f.Identity]; at != "" {
-			fmt.Fprintf(a.out, "  small    %s\n", at)
+		if f.Small != "" {
+			fmt.Fprintf(a.out, "  small    %s\n", f.Small)
+			a.tellHandOn(f.HandOn)
 		} else if f.Title != engine.Missing {
 			fmt.Fprintf(a.out, "  minimise allocfuzz minimize%s %s\n", subjectFlag(f.Subject),
 				fuzz.Argument(f.File))
@@ -467,6 +481,13 @@ func (a *app) tellFound(f *engine.Finding) {
 	fmt.Fprintf(a.out, "  file     %s\n", f.File)
 	if f.Command != "" {
 		fmt.Fprintf(a.out, "  replay   %s\n", f.Command)
+	}
+}
+
+// tellHandOn prints the files that can be handed on.
+func (a *app) tellHandOn(files []string) {
+	for _, name := range files {
+		fmt.Fprintf(a.out, "  hand on  %s\n", name)
 	}
 }
 

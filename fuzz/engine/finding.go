@@ -31,6 +31,8 @@ type Finding struct {
 	Count   int    `json:"count"`           // how often it was met, 0 when that was not counted
 	Target  string `json:"target"`          // fuzz target that met it, "" for a replay
 	Small   string `json:"small,omitempty"` // file with the minimised program; run only
+	// HandOn are files beside Small: a Go test, a C program, an input of go test -fuzz.
+	HandOn []string `json:"hand_on,omitempty"`
 }
 
 // Stdin is what messages call standard input.

@@ -23,6 +23,14 @@ type Bug struct {
 	Identity  string         // of its finding; "" for the first that the program shows
 }
 
+// Subjects are those that show it together: the reference, if there is one, and the subject.
+func (b *Bug) Subjects() []*impls.Variant {
+	if b.Reference == nil {
+		return []*impls.Variant{b.Subject}
+	}
+	return []*impls.Variant{b.Reference, b.Subject}
+}
+
 // Options say how programs are tried.
 type Options struct {
 	Run      oracle.Options // of each run: Checks, Shallow and NoEnd
@@ -78,6 +86,7 @@ func SizeOf(p *prog.Program) Size {
 
 // A Result is what became of a program.
 type Result struct {
+	Bug     Bug            // that was looked for
 	Program *prog.Program  // read back from its text; the given one when Flaky
 	Report  *oracle.Report // of what it shows; with Probe no more than finding and program
 	Tries   int            // candidates that were run
@@ -131,7 +140,7 @@ var ErrSilent = errors.New("the program does not show the finding")
 // ctx ends the smallest program so far is returned, with Minimal false.
 func Program(ctx context.Context, p *prog.Program, bug Bug, opt Options) (*Result, error) {
 	from := time.Now()
-	m := &minimiser{ctx: ctx, bug: bug, opt: opt, seen: map[key]bool{}}
+	m := &minimiser{ctx: ctx, bug: bug, opt: opt, seen: map[key]bool{}, out: Result{Bug: bug}}
 	m.judge = m.newJudge()
 	defer m.judge.close()
 	if err := m.begin(p); err != nil {

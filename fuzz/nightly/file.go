@@ -18,6 +18,7 @@ import (
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/fuzz/minimise"
 	"allocfuzz/fuzz/regress"
+	"allocfuzz/fuzz/reproduce"
 	"allocfuzz/oracle"
 )
 
@@ -95,6 +96,10 @@ func (w *work) regression(ctx context.Context, s *State, f *engine.Finding,
 	if why != "" {
 		out.Fate, out.Why = Flaky, why
 		return nil
+	}
+	out.HandOn, err = reproduce.Beside(out.Program, small.Bug.Subjects(), f.Identity, small.Program)
+	if err != nil {
+		return err
 	}
 	start = time.Now()
 	out.Race = w.race(ctx, out.Program)

@@ -63,6 +63,7 @@ type Filed struct {
 	File     string   `json:"file"`    // the regression, "" for none
 	Commit   string   `json:"commit"`  // "" for none
 	Lines    int      `json:"lines"`   // of the minimised program
+	HandOn   []string `json:"hand_on"` // files beside Program: a Go test, a C program, a fuzz input
 	Race     string   `json:"race"`    // what the race detector said, "" when it was not asked
 }
 
