@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"allocfuzz/corpus"
-	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 )
 
@@ -51,18 +50,5 @@ func FuzzProg(f *testing.F) {
 			f.Add(file.Text)
 		}
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := prog.ParseString(string(text))
-		if err != nil {
-			return
-		}
-		once := prog.Format(p)
-		q, err := prog.ParseString(string(once))
-		if err != nil {
-			t.Fatalf("what was printed does not parse: %v\n%s", err, once)
-		}
-		if twice := prog.Format(q); string(twice) != string(once) {
-			t.Fatalf("printed once\n%s\nand twice\n%s", once, twice)
-		}
-	})
+	f.Fuzz(func(t *testing.T, text []byte) { fuzz.FuzzProg(t, text) })
 }

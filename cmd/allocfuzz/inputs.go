@@ -32,6 +32,7 @@ type inputFlags struct {
 	all      bool
 	dryRun   bool
 	parallel int
+	engine   string
 }
 
 func (f *inputFlags) targetFlag(c *cobra.Command, what string) {
@@ -44,21 +45,12 @@ func (f *inputFlags) named() (string, error) {
 	if f.target == "" {
 		return "", nil
 	}
-	names := inputTargets()
+	names := fuzz.Entries()
 	list, err := engine.SelectTargets(names, []string{f.target})
 	if err != nil {
 		return "", fmt.Errorf("--target: %w", err)
 	}
 	return list[0], nil
-}
-
-// inputTargets are the targets that a working corpus is kept for.
-func inputTargets() []string {
-	var names []string
-	for _, t := range fuzz.Targets() {
-		names = append(names, t.Name)
-	}
-	return append(names, "FuzzProg")
 }
 
 // targets are the targets that a store has inputs of, or the one that was asked for.
@@ -154,7 +146,7 @@ func (a *app) corpusImport() *cobra.Command {
 			target, err := f.named()
 			if err == nil && target == "" {
 				err = fmt.Errorf("--target: expected the target that the inputs are for, one "+
-					"of %s", strings.Join(inputTargets(), ", "))
+					"of %s", strings.Join(fuzz.Entries(), ", "))
 			}
 			if err != nil {
 				return err
@@ -311,7 +303,7 @@ func exported(target, format string, in *store.Input) (name string, text []byte)
 		text = gofuzz.Encode(in.Data)
 		return gofuzz.Name(text), text
 	case "prog":
-		text = in.Data // of FuzzProg
+		text = in.Data // of fuzz.Prog
 		if t := fuzz.TargetNamed(target); t != nil {
 			text = prog.Format(t.Program(in.Data))
 		}
@@ -342,7 +334,7 @@ func (a *app) corpusThin() *cobra.Command {
 	f.flags(c)
 	f.targetFlag(c, "fuzz target (default: all)")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would go, and leave it")
-	c.Flags().IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "processes")
+	f.engineFlags(c)
 	return c
 }
 
@@ -373,17 +365,31 @@ func (a *app) thinStore(ctx context.Context, s *store.Store, f *inputFlags,
 	return nil
 }
 
+// engineFlags are the flags of what tells coverage.
+func (f *inputFlags) engineFlags(c *cobra.Command) {
+	c.Flags().IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0),
+		"processes of our own tracer")
+	c.Flags().StringVar(&f.engine, "engine", thin.Own, "what tells coverage: "+
+		strings.Join(thin.Engines, ", ")+" (which needs clang and its runtime)")
+	must(c.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(thin.Engines,
+		cobra.ShellCompDirectiveNoFileComp)))
+}
+
 // newThinner builds a tracer of the sources around the working folder.
 func (a *app) newThinner(ctx context.Context, f *inputFlags) (*thin.Thinner, error) {
 	if f.parallel < 1 {
 		return nil, fmt.Errorf("--parallel %d: expected a number of processes above 0", f.parallel)
 	}
+	if !slices.Contains(thin.Engines, f.engine) {
+		return nil, fmt.Errorf("--engine %q: expected one of %s", f.engine,
+			strings.Join(thin.Engines, ", "))
+	}
 	root, err := engine.FindRoot(".")
 	if err != nil {
 		return nil, err
 	}
-	a.sayf("building the tracer of %s (the first time this takes minutes)", root)
-	return thin.New(ctx, root, f.parallel)
+	a.sayf("building what traces coverage in %s (the first time this takes minutes)", root)
+	return thin.New(ctx, f.engine, root, f.parallel)
 }
 
 func (a *app) corpusMerge() *cobra.Command {
@@ -411,7 +417,7 @@ func (a *app) corpusMerge() *cobra.Command {
 	f.flags(c)
 	f.targetFlag(c, "fuzz target that the folders are of")
 	c.Flags().BoolVar(&f.all, "all", false, "add every input, whatever it covers")
-	c.Flags().IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "processes")
+	f.engineFlags(c)
 	return c
 }
 
@@ -424,7 +430,7 @@ func (a *app) merge(ctx context.Context, s *store.Store, f *inputFlags, dirs []s
 	}
 	offered := map[string][]store.Input{}
 	for _, dir := range dirs {
-		for _, t := range inputTargets() {
+		for _, t := range fuzz.Entries() {
 			at := filepath.Join(dir, t)
 			if name == t {
 				at = dir
@@ -441,7 +447,7 @@ func (a *app) merge(ctx context.Context, s *store.Store, f *inputFlags, dirs []s
 	}
 	if len(offered) == 0 {
 		return fmt.Errorf("%s: no inputs: expected folders named %s below it, or --target",
-			strings.Join(dirs, ", "), strings.Join(inputTargets(), ", "))
+			strings.Join(dirs, ", "), strings.Join(fuzz.Entries(), ", "))
 	}
 	return a.take(ctx, s, f, offered, changes)
 }
@@ -465,7 +471,7 @@ func (a *app) take(ctx context.Context, s *store.Store, f *inputFlags,
 			offered[t] = fresh
 		}
 	}
-	for _, t := range inputTargets() {
+	for _, t := range fuzz.Entries() {
 		added, err := s.AddAll(t, offered[t])
 		changes[t] = workingDoc{Added: added}
 		if err != nil {

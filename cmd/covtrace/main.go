@@ -7,11 +7,9 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 
-	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/thin"
 )
@@ -21,40 +19,17 @@ func main() {
 		fmt.Fprintln(os.Stderr, "covtrace: expected the name of a fuzz target")
 		os.Exit(3)
 	}
-	run := runner(os.Args[1])
-	if run == nil {
+	entry := fuzz.Entry(os.Args[1])
+	if entry == nil {
 		fmt.Fprintf(os.Stderr, "covtrace: no fuzz target %s whose coverage it can trace\n",
 			os.Args[1])
 		os.Exit(3)
 	}
-	warm(run)
+	run := func(data []byte) { entry(quiet{}, data) }
+	fuzz.Warm(run)
 	if err := thin.Serve(run, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "covtrace:", err)
 		os.Exit(3)
-	}
-}
-
-// runner is what runs inputs of a target; nil when there is none of that name.
-func runner(name string) func([]byte) {
-	if name == "FuzzProg" {
-		return func(data []byte) {
-			if p, err := prog.Parse("input", bytes.NewReader(data)); err == nil {
-				prog.Format(p)
-			}
-		}
-	}
-	if t := fuzz.TargetNamed(name); t != nil {
-		return func(data []byte) { t.Run(quiet{}, data) }
-	}
-	return nil
-}
-
-// warm runs a few inputs, so that what is made once a process is no coverage of the first input.
-func warm(run func([]byte)) {
-	const most = 20
-	seeds := fuzz.Seeds(true)
-	for _, data := range seeds[:min(most, len(seeds))] {
-		run(data)
 	}
 }
 

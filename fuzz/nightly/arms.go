@@ -31,7 +31,7 @@ type Arm struct {
 }
 
 // compares are the targets that hold subjects against each other: they have all of them.
-var compares = map[string]bool{"FuzzSequential": true, "FuzzPairs": true, "FuzzProg": true}
+var compares = map[string]bool{"FuzzSequential": true, "FuzzPairs": true, fuzz.Prog: true}
 
 // Arms are those of a night: the explorers, the targets that compare subjects with all of them, and
 // the others with a family each.

@@ -284,7 +284,7 @@ func (w *work) thin(ctx context.Context) error {
 	if err != nil || len(targets) == 0 {
 		return err
 	}
-	t, err := thin.New(ctx, w.opt.Root, max(1, min(w.opt.Parallel, runtime.NumCPU())))
+	t, err := thin.New(ctx, thin.Own, w.opt.Root, max(1, min(w.opt.Parallel, runtime.NumCPU())))
 	if err != nil {
 		return err
 	}

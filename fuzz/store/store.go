@@ -7,7 +7,7 @@
 package store
 
 import (
-	"crypto/sha256"
+	"crypto/sha1"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,11 +54,12 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// Name is that of an input.
-func Name(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data))[:nameLen] }
+// Name is that of an input: the hash by which libFuzzer names its files, so that the folder of a
+// target is a corpus of libFuzzer too.
+func Name(data []byte) string { return fmt.Sprintf("%x", sha1.Sum(data)) }
 
 // nameLen is the number of hexadecimal digits of a name.
-const nameLen = 40
+const nameLen = 2 * sha1.Size
 
 // targetName is how fuzz targets are called.
 var targetName = regexp.MustCompile(`^Fuzz[A-Za-z0-9_]*$`)

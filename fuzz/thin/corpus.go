@@ -8,43 +8,29 @@ import (
 	"allocfuzz/fuzz/store"
 )
 
-// A Thinner thins the targets of a working corpus with a tracer that is built once. Close it.
+// A Thinner thins the targets of a working corpus with an engine that is built once. Close it.
 type Thinner struct {
-	binary   string
-	work     string
-	parallel int
+	engine engine
+	work   string
 }
 
-// New builds a tracer from the sources at root, to run in so many processes.
-func New(ctx context.Context, root string, parallel int) (*Thinner, error) {
+// New builds an engine (see Engines) from the sources at root, to run in so many processes where
+// it can.
+func New(ctx context.Context, engine, root string, parallel int) (*Thinner, error) {
 	work, err := os.MkdirTemp("", "allocfuzz-thin-*")
 	if err != nil {
 		return nil, err
 	}
-	bin, err := Build(ctx, root, work)
-	if err != nil {
-		os.RemoveAll(work)
+	t := &Thinner{work: work}
+	if t.engine, err = newEngine(ctx, engine, root, work, parallel); err != nil {
+		t.Close()
 		return nil, err
 	}
-	return &Thinner{binary: bin, work: work, parallel: parallel}, nil
+	return t, nil
 }
 
 // Close removes what the thinner made.
 func (t *Thinner) Close() { os.RemoveAll(t.work) }
-
-// Covers says what inputs of a target cover. Those that end their process are named apart.
-func (t *Thinner) Covers(ctx context.Context, target string, list []store.Input) ([]Cover,
-	[]store.Problem, error) {
-	tr := &Tracer{Binary: t.binary, Target: target, Parallel: t.parallel, Work: t.work}
-	covers, bad, err := tr.Covers(ctx, list)
-	var dead []store.Problem
-	for _, in := range list {
-		if e := bad[in.Name]; e != nil {
-			dead = append(dead, store.Problem{File: target + "/" + in.Name, Why: e.Error()})
-		}
-	}
-	return covers, dead, err
-}
 
 // Thinned is what thinning a target gave.
 type Thinned struct {
@@ -62,23 +48,33 @@ func (t *Thinner) Store(ctx context.Context, s *store.Store, target string, dry 
 	if err != nil {
 		return Thinned{}, err
 	}
-	covers, dead, err := t.Covers(ctx, target, list)
+	c, err := t.engine.choose(ctx, target, nil, list)
 	if err != nil {
 		return Thinned{}, err
 	}
-	keep := Pick(covers)
 	var gone []string
-	for _, c := range covers {
-		if _, kept := slices.BinarySearch(keep, c.Name); !kept {
-			gone = append(gone, c.Name)
+	for _, in := range list {
+		if _, kept := slices.BinarySearch(c.keep, in.Name); !kept && c.dead[in.Name] == nil {
+			gone = append(gone, in.Name)
 		}
 	}
-	res := Thinned{Before: len(list), After: len(list) - len(gone),
-		Features: len(Covered(covers)), Skipped: slices.Concat(bad, dead)}
+	res := Thinned{Before: len(list), After: len(list) - len(gone), Features: c.features,
+		Skipped: slices.Concat(bad, c.problems(target, list))}
 	if dry {
 		return res, nil
 	}
 	return res, s.Remove(target, gone)
+}
+
+// problems names the inputs of a list that end their process.
+func (c *choice) problems(target string, list []store.Input) []store.Problem {
+	var out []store.Problem
+	for _, in := range list {
+		if e := c.dead[in.Name]; e != nil {
+			out = append(out, store.Problem{File: target + "/" + in.Name, Why: e.Error()})
+		}
+	}
+	return out
 }
 
 // Fresh are the inputs of a list that cover what a store does not.
@@ -88,17 +84,12 @@ func (t *Thinner) Fresh(ctx context.Context, s *store.Store, target string,
 	if err != nil {
 		return nil, nil, err
 	}
-	old, _, err := t.Covers(ctx, target, have)
+	c, err := t.engine.choose(ctx, target, have, list)
 	if err != nil {
 		return nil, bad, err
 	}
-	covers, dead, err := t.Covers(ctx, target, list)
-	if err != nil {
-		return nil, bad, err
-	}
-	keep := Fresh(old, covers)
 	out := slices.DeleteFunc(slices.Clone(list), func(in store.Input) bool {
-		return !slices.Contains(keep, in.Name)
+		return !slices.Contains(c.keep, in.Name)
 	})
-	return out, slices.Concat(bad, dead), nil
+	return out, slices.Concat(bad, c.problems(target, list)), nil
 }

@@ -185,6 +185,76 @@ func TestTracer(t *testing.T) {
 	}
 }
 
+// TestEngines: each engine that is there leaves a store with fewer inputs, which cover what all
+// did, turns down what is there already, and takes what covers more.
+func TestEngines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds binaries")
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := inputs(60)
+	for _, name := range []string{thin.Own, thin.LibFuzzer} {
+		t.Run(name, func(t *testing.T) {
+			th, err := thin.New(t.Context(), name, root, 2)
+			if err != nil && name == thin.LibFuzzer {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer th.Close()
+			testEngine(t, th, list)
+		})
+	}
+}
+
+func testEngine(t *testing.T, th *thin.Thinner, list []store.Input) {
+	s, err := store.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const target = "FuzzInterrupts"
+	if _, err := s.AddAll(target, list[:40]); err != nil {
+		t.Fatal(err)
+	}
+	all, _, err := s.Inputs(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dry, err := th.Store(t.Context(), s, target, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, _, _ := s.Inputs(target); len(left) != len(all) {
+		t.Fatal("looking took inputs away")
+	}
+	res, err := th.Store(t.Context(), s, target, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, _, _ := s.Inputs(target)
+	if res.Before != len(all) || res.After != len(left) || len(left) >= len(all) ||
+		res.Features != dry.Features || res.After != dry.After {
+		t.Errorf("%d of %d left, %+v, looked at %+v", len(left), len(all), res, dry)
+	}
+	again, err := th.Store(t.Context(), s, target, false)
+	if err != nil || again.Features != res.Features {
+		t.Errorf("what is left covers %d features, all did %d; error %v", again.Features,
+			res.Features, err)
+	}
+	none, _, err := th.Fresh(t.Context(), s, target, all)
+	if err != nil || len(none) > 0 {
+		t.Errorf("%d of what was there cover something new, error %v", len(none), err)
+	}
+	more, _, err := th.Fresh(t.Context(), s, target, list[40:])
+	if err != nil || len(more) == 0 || len(more) == 20 {
+		t.Errorf("%d of 20 others cover something new, error %v", len(more), err)
+	}
+}
+
 // TestDies: a process that ends or stands still costs one input.
 func TestDies(t *testing.T) {
 	self, err := os.Executable()
@@ -226,17 +296,41 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// BenchmarkThin thins a corpus.
+// BenchmarkThin thins a corpus with each engine that is there.
 func BenchmarkThin(b *testing.B) {
-	tr, list := tracer(b, "FuzzInterrupts"), inputs(2000)
-	for b.Loop() {
-		covers, _, err := tr.Covers(b.Context(), list)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(len(thin.Pick(covers))), "kept")
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		b.Fatal(err)
 	}
-	seconds := b.Elapsed().Seconds() / float64(b.N)
-	b.ReportMetric(float64(len(list))/seconds, "inputs/s")
-	b.ReportMetric(10000/float64(len(list))*seconds, "s/10000inputs")
+	const target = "FuzzInterrupts"
+	for _, name := range []string{thin.Own, thin.LibFuzzer} {
+		b.Run(name, func(b *testing.B) {
+			th, err := thin.New(b.Context(), name, root, 2)
+			if err != nil {
+				b.Skip(err)
+			}
+			defer th.Close()
+			s, err := store.Open(b.TempDir())
+			if err != nil {
+				b.Fatal(err)
+			}
+			n, err := s.AddAll(target, inputs(2000))
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := th.Store(b.Context(), s, target, true); err != nil { // it builds
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				res, err := th.Store(b.Context(), s, target, true)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(res.After), "kept")
+			}
+			seconds := b.Elapsed().Seconds() / float64(b.N)
+			b.ReportMetric(float64(n)/seconds, "inputs/s")
+			b.ReportMetric(10000/float64(n)*seconds, "s/10000inputs")
+		})
+	}
 }
