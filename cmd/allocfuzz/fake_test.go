@@ -53,6 +53,11 @@ func fakeFuzz() {
 		fakeFinding("long", "cpu0 p = malloc 10\ncpu0 q = malloc 10\n")
 		fakeFinding("short", "cpu0 p = malloc 10\n")
 		fakeKnown(target)
+	case "aba":
+		fakeABA()
+	case "held":
+		untilEnded()
+		fail("interrupted")
 	case "shown":
 		at := filepath.Join(os.Getenv(fuzz.EnvFindings), "shown")
 		write(at+".txt", "TITLE: slub-2008-seq: outcomes differ\nCLASS: difference\n"+
@@ -153,6 +158,15 @@ func untilAsked(s os.Signal) {
 	<-asked
 }
 
+// untilEnded says by the file $HELD that it is there, and returns when this process is asked to
+// end.
+func untilEnded() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, os.Interrupt)
+	write(os.Getenv("HELD"), "")
+	<-asked
+}
+
 // fakeStats writes counts for every subject that was asked for.
 func fakeStats(target string) {
 	text := "inputs 1200\npoints 600000\ncompared 10\nleftout 2\n"
@@ -169,6 +183,30 @@ func fakeFinding(name, lines string) {
 		"ALSO: slab lost; pages leaked\nIDENTITY: slub-2008-seq: inuse wrong in malloc\n"+
 		"REPLAY: allocfuzz replay --subject slub-2008-seq "+at+".prog\nTRACE: 00\n\nPROGRAM\n")
 	write(at+".prog", "allocfuzz 1\n"+lines)
+}
+
+// fakeABA leaves a finding that is real: of the plain compare and exchange.
+func fakeABA() {
+	at := filepath.Join(os.Getenv(fuzz.EnvFindings), "slub-2008-cmpxchg-aba")
+	write(at+".txt", "TITLE: slub-2008-cmpxchg: object handed out twice\nCLASS: ownership\n"+
+		"ALSO: live object on a freelist\n"+
+		"IDENTITY: slub-2008-cmpxchg: object handed out twice in alloc\n"+
+		"REPLAY: allocfuzz replay --subject slub-2008-cmpxchg "+at+".prog\n"+
+		"TRACE: 00\n\nPROGRAM\n")
+	write(at+".prog", `allocfuzz 1
+cache c size=64
+
+cpu0 w = alloc c
+cpu0 a = alloc c
+cpu0 b = alloc c
+irq0 x = alloc c
+irq0 y = alloc c
+irq0 free c x
+cpu0 free c b
+
+sched subject=slub-2008-cmpxchg
+at alloc(a) cmpxchg cpu_slab.freelist 1: irq0
+`)
 }
 
 // fakeKnown counts findings as a fuzz target does: of a bug that was met before, and of one that

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -49,6 +50,7 @@ func TestScripts(t *testing.T) {
 			"status": status,
 			"json":   jsonHas,
 			"chop":   chop,
+			"await":  await,
 		},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ROOT", root)
@@ -59,7 +61,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// fakeToolchain puts a go command that builds nothing into $FAKEBIN.
+// fakeToolchain puts a go command that builds nothing into $FAKEBIN, and the command itself.
 func fakeToolchain(e *testscript.Env) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -70,7 +72,8 @@ func fakeToolchain(e *testscript.Env) error {
 	if err := os.Mkdir(bin, 0o777); err != nil {
 		return err
 	}
-	return os.Symlink(self, filepath.Join(bin, "go"))
+	return errors.Join(os.Symlink(self, filepath.Join(bin, "go")),
+		os.Symlink(self, filepath.Join(bin, "allocfuzz")))
 }
 
 // status runs a command and demands an exit status: status 2 allocfuzz replay.
@@ -131,6 +134,17 @@ func into(at any, key string) (any, bool) {
 		}
 	}
 	return nil, false
+}
+
+// await waits for a file that a command in the background makes.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	for range 3000 {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("%s never came", args[0])
 }
 
 // chop takes the last byte off a file.

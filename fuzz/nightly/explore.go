@@ -114,11 +114,7 @@ func (w *work) searched(ctx context.Context, p *oracle.Compiled, res *search.Res
 
 // programs are the small committed programs of several contexts, without their schedules.
 func (w *work) programs() ([]*oracle.Compiled, error) {
-	var paths []string
-	for _, folder := range []string{"seeds", "regress"} {
-		paths = append(paths, filepath.Join(w.opt.Root, "corpus", folder))
-	}
-	files, err := regress.Files(paths)
+	files, err := regress.Committed(w.opt.Root, "seeds", "regress")
 	if err != nil {
 		return nil, err
 	}

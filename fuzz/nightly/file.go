@@ -40,6 +40,10 @@ func (w *work) File(ctx context.Context, s *State, report string) (*Filed, error
 		out.Fate, out.Why = Same, "this night has met the bug before"
 		return out, nil
 	}
+	if _, ok := w.known.Find(f.Subject, f.Title, f.Also...); ok {
+		out.Fate, out.Why = Same, "a committed program expects it"
+		return out, nil
+	}
 	start := time.Now()
 	limited, cancel := context.WithTimeout(ctx, minimiseMost)
 	small, err := minimise.Finding(limited, &f, minimise.Options{Limit: runMost})

@@ -86,16 +86,33 @@ func FileName(f *engine.Finding, n int) string {
 	return name + ".prog"
 }
 
-// Committed lists the committed programs of the sources at root, in order.
-func Committed(root string) ([]string, error) {
-	var paths []string
-	for _, folder := range corpus.Folders() {
-		at := filepath.Join(root, "corpus", folder)
-		if _, err := os.Stat(at); err == nil {
-			paths = append(paths, at)
-		}
+// Committed lists the committed programs of the sources at root, in order: those of the named
+// folders of the corpus, or of all. A folder may be empty, or not be there.
+func Committed(root string, folders ...string) ([]string, error) {
+	if len(folders) == 0 {
+		folders = corpus.Folders()
 	}
-	return Files(paths)
+	var out []string
+	for _, folder := range folders {
+		names, err := programs(filepath.Join(root, "corpus", folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		out = append(out, names...)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// programs lists the programs in a folder and below it.
+func programs(dir string) (out []string, err error) {
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && filepath.Ext(name) == ".prog" {
+			out = append(out, name)
+		}
+		return err
+	})
+	return out, err
 }
 
 // Files lists the programs of files and folders, in order, each once. A folder stands for the
@@ -111,19 +128,14 @@ func Files(paths []string) ([]string, error) {
 			out = append(out, at)
 			continue
 		}
-		before := len(out)
-		err = filepath.WalkDir(at, func(name string, d fs.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() && filepath.Ext(name) == ".prog" {
-				out = append(out, name)
-			}
-			return err
-		})
+		names, err := programs(at)
 		if err != nil {
 			return nil, err
 		}
-		if len(out) == before {
+		if len(names) == 0 {
 			return nil, fmt.Errorf("%s: no programs: expected files that end in .prog", at)
 		}
+		out = append(out, names...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil

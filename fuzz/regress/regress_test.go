@@ -82,7 +82,7 @@ func TestVerify(t *testing.T) {
 			"allocfuzz explore"},
 		{"sound subject speaks", silent + "check\ncpu0 free c a => enomem\n", Unexpected,
 			"nothing is expected"},
-		{"broken", change("irq0 free c x", "irq0 fre c x"), Unusable, "x.prog:15:6: "},
+		{"broken", change("irq0 free c x", "irq0 fre c x"), Unusable, "x.prog:16:6: "},
 		{"no such subject", change("subject=slub-2008-cmpxchg", "subject=slub-1999"), Unusable,
 			`no subject "slub-1999"`},
 		{"in line order", string(lifo), Holds, ""},
