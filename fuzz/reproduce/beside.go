@@ -10,8 +10,8 @@ import (
 	"allocfuzz/impls"
 )
 
-// Beside writes what can be handed on of a program beside its file: STEM_test.go.txt, which is the
-// Go test; STEM.c; and STEM.TARGET.txt, which is the input of go test -fuzz. Of what a program
+// Beside writes what can be handed on of a program beside its file: STEM.gotest, which is the
+// Go test; STEM.c; and STEM.TARGET.input, which is the input of go test -fuzz. Of what a program
 // cannot be made into there is no file. The names of those written come back, sorted.
 func Beside(file string, subjects []*impls.Variant, identity string, p *prog.Program) ([]string,
 	error) {
@@ -22,12 +22,12 @@ func Beside(file string, subjects []*impls.Variant, identity string, p *prog.Pro
 	if err != nil {
 		return nil, err
 	}
-	texts[stem+"_test.go.txt"] = text
+	texts[stem+".gotest"] = text
 	if text, _, err := C(identity, p); err == nil {
 		texts[stem+".c"] = text
 	}
 	if target, _, text, err := Input(subjects, identity, p); err == nil {
-		texts[fmt.Sprintf("%s.%s.txt", stem, target)] = text
+		texts[fmt.Sprintf("%s.%s.input", stem, target)] = text
 	}
 	var names []string
 	for name, text := range texts { //tidy:maporder each has a file of its own, sorted below

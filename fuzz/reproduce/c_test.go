@@ -231,9 +231,9 @@ func TestBeside(t *testing.T) {
 			want = append(want, filepath.Join(dir, "x.c"))
 		}
 		if target, _, _, err := Input([]*impls.Variant{b.v}, b.identity, b.p); err == nil {
-			want = append(want, filepath.Join(dir, "x."+target+".txt"))
+			want = append(want, filepath.Join(dir, "x."+target+".input"))
 		}
-		want = append(want, filepath.Join(dir, "x_test.go.txt"))
+		want = append(want, filepath.Join(dir, "x.gotest"))
 		slices.Sort(want)
 		there, err := filepath.Glob(filepath.Join(dir, "*"))
 		if err != nil || !slices.Equal(names, want) || !slices.Equal(there, want) {
