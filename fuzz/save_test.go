@@ -46,9 +46,20 @@ func TestWriteFile(t *testing.T) {
 	if err := os.Chmod(name, 0o640); err != nil {
 		t.Fatal(err)
 	}
+	// A file that is there is replaced, not written over: nobody meets half of it.
+	before, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteBytes(name, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(name); err != nil || os.SameFile(before, after) {
+		t.Errorf("it is the same file, error %v", err)
+	}
 	// A write that fails half way leaves the old file, and nothing beside it.
 	half := errors.New("half way")
-	err := WriteFile(name, func(w io.Writer) error {
+	err = WriteFile(name, func(w io.Writer) error {
 		if _, err := w.Write([]byte("tw")); err != nil {
 			return err
 		}

@@ -129,7 +129,8 @@ func TestMake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := made.Head; h.Title != f.Title || h.Class != "ownership" || h.Date != "2026-12-01" {
+	if h := made.Head; h.Title != f.Title || h.Class != "ownership" || h.Date != "2026-12-01" ||
+		h.Also != strings.Join(f.Also, "; ") || len(f.Also) == 0 {
 		t.Errorf("head %+v", h)
 	}
 	dir := filepath.Join(t.TempDir(), "größe und mehr")

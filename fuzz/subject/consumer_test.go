@@ -52,6 +52,10 @@ func TestExampleBroken(t *testing.T) {
 			dir := broken(t, bug.file, bug.from, bug.to)
 			out, err := goIn(dir, "test", "-count=1", "-run=^"+bug.target+"$", ".")
 			found(t, out, err, bug.target)
+			if n := shortest(out); n < 1 || n > smallLines {
+				t.Errorf("the smallest program has %d lines, want 1 to %d:\n%s", n, smallLines,
+					out)
+			}
 			if i == 0 {
 				out, err = goIn(dir, "test", "-run=^$", "-fuzz=^"+bug.target+"$",
 					"-fuzztime=2000x", ".", "-args",
@@ -60,6 +64,19 @@ func TestExampleBroken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// smallLines is how many operations it takes to show the bugs of TestExampleBroken, and some more.
+const smallLines = 10
+
+// shortest counts the lines of the shortest program in the reports of a test.
+func shortest(out string) int {
+	least := 1 << 30
+	for _, after := range strings.Split(out, "PROGRAM\n")[1:] {
+		text, _, _ := strings.Cut(after, "HISTORY")
+		least = min(least, strings.Count(text, " cpu0 "))
+	}
+	return least
 }
 
 // found demands a failure with a report, and with the command that repeats it.

@@ -17,9 +17,10 @@
 // Every input is a program of one task. It runs on your allocator and on the reference. The model
 // says of each operation whether what was returned is aligned, lies where it may, overlaps nothing
 // that is live, and holds what it should; a panic of the allocator is a finding; and the outcomes
-// of both are compared. A failure prints the program, its history beside what the model says of
-// it, and how to see it again. Replay runs programs from files, for regression tests. Guarded
-// adds red zones and poison, which show writes outside of what is handed out.
+// of both are compared. A failure prints the program, made small where a test fails first, its
+// history beside what the model says of it, and how to see it again. Replay runs programs from
+// files, for regression tests. Guarded adds red zones and poison, which show writes outside of what
+// is handed out.
 //
 // The allocator is called by one goroutine at a time.
 package subject
@@ -107,6 +108,7 @@ type harness struct {
 	v     *impls.Variant
 	s     *fuzz.Session
 	seeds map[string]int // inputs added to the fuzz test, by number
+	done  bool           // a program was made small
 }
 
 func newHarness(tb testing.TB, newAllocator func() any) *harness {
@@ -214,6 +216,7 @@ func (h *harness) check(test string, data []byte) (string, error) {
 	if f == nil || err != nil {
 		return "", err
 	}
+	f = h.small(test, f)
 	f.Report.Command = h.command(test, data)
 	return told(f.Report), nil
 }
