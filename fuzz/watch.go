@@ -151,8 +151,8 @@ func saveEnd(identity string, title fault.Title, text []byte) error {
 		subject = " --subject " + identity[:n]
 	}
 	return WriteFile(name+".txt", func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "TITLE: %s\nCLASS: %s\nIDENTITY: %[1]s\nREPLAY: allocfuzz "+
-			"replay%s %s\n\nPROGRAM\n%s", identity, fault.Process, subject,
+		_, err := fmt.Fprintf(w, "TITLE: %s\nCLASS: %s\nIDENTITY: %s\nREPLAY: allocfuzz "+
+			"replay%s %s\n\nPROGRAM\n%s", identity, fault.Process, identity, subject,
 			Argument(name+".prog"), text)
 		return err
 	})

@@ -156,8 +156,9 @@ func (a *app) reproduced(name string, r *engine.Replay, f *reproduceFlags) error
 				return fileError(filepath.Dir(f.out), err)
 			}
 		}
-		a.sayf("%s shows it: go test -run='^%[1]s$/^%s$' ./fuzz, with the file in fuzz/testdata/"+
-			"fuzz/%[1]s and %s=%s", target, hash, fuzz.EnvSubjects, subjects[len(subjects)-1].Name)
+		a.sayf("%s shows it: go test -run='^%[1]s$/^%[2]s$' ./fuzz, with the file in "+
+			"fuzz/testdata/fuzz/%[1]s and %[3]s=%[4]s", target, hash, fuzz.EnvSubjects,
+			subjects[len(subjects)-1].Name)
 	}
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ var checks = []func(*tree) []problem{
 	checkBans,
 	checkMapOrder,
 	checkSizes,
+	checkFormats,
 	checkDocs,
 	checkTexts,
 	checkPrograms,

@@ -376,3 +376,19 @@ func TestModuleRoot(t *testing.T) {
 		t.Errorf("got %s, want the root of this module", root)
 	}
 }
+
+// TestFormats: a verb that follows a numbered one must have a number.
+func TestFormats(t *testing.T) {
+	const head = "package a\n\nimport \"fmt\"\n\n"
+	try(t, checkFormats, []example{
+		{"all plain", map[string]string{"a/a.go": head +
+			"var _ = fmt.Sprintf(\"%s %d %%[1]d %s\", 1, 2, 3)\n"}, nil},
+		{"all numbered behind the first", map[string]string{"a/a.go": head +
+			"var _ = fmt.Sprintf(\"%s %d %[1]q 100%%\", 1, 2)\n"}, nil},
+		{"plain behind numbered", map[string]string{"a/a.go": head +
+			"var _ = fmt.Sprintf(\"%s %[1]s\"+\n\t\" %s\", 1, 2)\n"},
+			[]string{"a/a.go:5 … number"}},
+		{"at once", map[string]string{"a/a.go": head +
+			"var _ = fmt.Sprintf(\"%[1]s%d\", 1, 2)\n"}, []string{"a/a.go:5 … number"}},
+	})
+}

@@ -176,8 +176,8 @@ func (w *cWriter) line(l *prog.Line) error {
 		return w.call(l)
 	}
 	w.loops++
-	fmt.Fprintf(&w.body, "%sfor (long i%d = 0; i%[2]d < %d; i%[2]d++) {\n", w.indent(-1), w.loops,
-		l.Count)
+	fmt.Fprintf(&w.body, "%sfor (long i%[2]d = 0; i%[2]d < %[3]d; i%[2]d++) {\n", w.indent(-1),
+		w.loops, l.Count)
 	for i := range l.Body {
 		if err := w.line(&l.Body[i]); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,9 @@ func TestHang(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestHang$")
-	cmd.Env = append(os.Environ(), envHang+"="+file, fuzz.EnvLimit+"=100ms")
+	found := t.TempDir()
+	cmd.Env = append(os.Environ(), envHang+"="+file, fuzz.EnvLimit+"=100ms",
+		fuzz.EnvFindings+"="+found)
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		t.Fatalf("a process with a hung allocator ended well:\n%s", out)
@@ -53,5 +56,16 @@ func TestHang(t *testing.T) {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
+	}
+	list, err := filepath.Glob(filepath.Join(found, "hung-*.prog"))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("programs %q, error %v", list, err)
+	}
+	program := list[0]
+	report, err := os.ReadFile(strings.TrimSuffix(program, ".prog") + ".txt")
+	want := "TITLE: hung\nCLASS: process\nIDENTITY: hung\nREPLAY: allocfuzz replay " + program +
+		"\n\nPROGRAM\n" + text
+	if err != nil || string(report) != want {
+		t.Errorf("the report is %q, error %v, want %q", report, err, want)
 	}
 }
