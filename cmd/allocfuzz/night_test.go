@@ -86,6 +86,9 @@ func TestNightReal(t *testing.T) {
 			}
 		}
 	}
+	if len(first.Filed) != 1 { // what a slice found the next ones know
+		t.Errorf("%d reports: %+v", len(first.Filed), first.Filed)
+	}
 	files, err := filepath.Glob("corpus/regress/slub-2008-cmpxchg-*.prog")
 	if err != nil || fresh != 1 || len(files) != 1 {
 		t.Errorf("%d new, regressions %q, error %v", fresh, files, err)
