@@ -27,7 +27,7 @@ func TestSame(t *testing.T) {
 		if x.also != "" {
 			text += "ALSO: " + x.also + "\n"
 		}
-		text += "IDENTITY: slub-2008-cmpxchg: " + x.title + " in alloc\nREPLAY: allocfuzz replay\n\n"
+		text += "IDENTITY: slub-2008-cmpxchg: " + x.title + " in alloc\nREPLAY: allocfuzz\n\n"
 		if err := os.WriteFile(filepath.Join(w.out, "x.txt"), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
