@@ -223,3 +223,23 @@ func (b *SlabState) Holds(a Addr, stride uint64) bool {
 	d := a - b.First
 	return d%stride == 0 && d/stride < uint64(b.Objects)
 }
+
+// A Word is a word that a subject keeps for one CPU, as it is stored, for pictures.
+type Word struct {
+	Cache int // index in Snapshot.Caches
+	CPU   int
+	Name  string // of its field, such as cpu_slab.freelist
+	Value uint64
+	Parts []WordPart // what it is made of, the upper part first; nil for a plain word
+	Page  bool       // the value is a page's number with 1 added, 0 for none
+}
+
+// A WordPart is some bits of a word.
+type WordPart struct {
+	Name  string
+	Value uint64
+}
+
+// A WordShower is an instance that shows the words that it keeps for CPUs. It is a look from
+// outside and no step.
+type WordShower interface{ Words() []Word }

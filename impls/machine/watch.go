@@ -167,3 +167,37 @@ func (c *Ctx) Over() bool { return c.done || c.pos == After && !c.inLine && c.de
 
 // Kind is the kind of point that c stands at.
 func (c *Ctx) Kind() Kind { return c.at }
+
+// A CPULook is what a CPU is doing, as seen from outside, for pictures.
+type CPULook struct {
+	Task     string   // that has the CPU, "" for none
+	Handlers []string // and calls that are nested on it, the innermost last
+	IRQsOff  bool     // interrupts are off
+	Preempt  int      // depth of disabled preemption
+	Held     []string // locks of that task, by their fields, the first taken first
+	Stores   int      // in its store buffer
+}
+
+// Look tells what the CPU is doing. It is no step.
+func (cpu *CPU) Look() CPULook {
+	l := CPULook{IRQsOff: cpu.irqsOff, Preempt: cpu.preempt, Stores: len(cpu.stores)}
+	c := cpu.cur
+	if c == nil {
+		return l
+	}
+	l.Task = c.name
+	for _, f := range c.frames[1 : c.depth+1] {
+		name := "call"
+		if f.handler != nil {
+			name = f.handler.Name
+		}
+		l.Handlers = append(l.Handlers, name)
+	}
+	for _, h := range c.held {
+		l.Held = append(l.Held, h.f.Name())
+	}
+	for _, h := range c.locals {
+		l.Held = append(l.Held, h.f.Name())
+	}
+	return l
+}

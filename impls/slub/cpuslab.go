@@ -1,6 +1,8 @@
 package slub
 
-import "allocfuzz/impls/machine"
+import (
+	"allocfuzz/impls/machine"
+)
 
 // The fields of what belongs to one CPU. Where every path holds the CPU they are
 // guarded by that (held…); where one does not, per-CPU words.

@@ -3,6 +3,7 @@ package slub
 import (
 	"math/bits"
 
+	"allocfuzz/impls"
 	"allocfuzz/impls/machine"
 )
 
@@ -17,6 +18,8 @@ type freelist interface {
 	// set makes a the first object; a may be an end marker. It comes last where the CPU's
 	// slab changes, too. Holds the CPU.
 	set(c *machine.Ctx, s *cpuSlab, a uint64)
+	// words shows the words of s that lead to the first object.
+	words(s *cpuSlab) []impls.Word
 }
 
 // A fastPath takes objects from the list of this CPU's slab, and gives them back

@@ -215,3 +215,50 @@ func (k *Cache) walkCPU(s *impls.Snapshot, u *cpuSlab) {
 	}
 	s.Counts = append(s.Counts, pages, pobjects)
 }
+
+// Words shows what every cache keeps for every CPU.
+func (h *heap) Words() (list []impls.Word) {
+	for _, k := range h.caches {
+		for i := range k.cpus {
+			u := &k.cpus[i]
+			words := append(k.fast.words(u), impls.Word{Name: cpuPage.Name(),
+				Value: u.page.load(nil), Page: true})
+			if k.partial.keeps() {
+				words = append(words, impls.Word{Name: cpuStore.Name(),
+					Value: u.partial.load(nil), Page: true})
+			}
+			for _, w := range words {
+				w.Cache, w.CPU = k.index, u.cpu
+				list = append(list, w)
+			}
+		}
+	}
+	return list
+}
+
+func (locked) words(s *cpuSlab) []impls.Word { return s.plainWords() }
+
+func (cmpxchgLocal) words(s *cpuSlab) []impls.Word { return s.plainWords() }
+
+func (cmpxchgSeq) words(s *cpuSlab) []impls.Word {
+	w := s.freelist.load(nil)
+	return []impls.Word{
+		{Name: cpuFreelist.Name(), Value: w, Parts: []impls.WordPart{
+			{Name: "sequence", Value: s.split.sequence(w)},
+			{Name: "offset", Value: w & s.split.low},
+		}},
+		{Name: cpuBase.Name(), Value: s.base.load(nil)},
+	}
+}
+
+func (cmpxchgDouble) words(s *cpuSlab) []impls.Word {
+	return []impls.Word{
+		{Name: cpuFreelist.Name(), Value: s.pair.A.Peek()},
+		{Name: cpuTID.Name(), Value: s.pair.B.Peek()},
+	}
+}
+
+// plainWords shows the list of a CPU whose word is an address.
+func (s *cpuSlab) plainWords() []impls.Word {
+	return []impls.Word{{Name: cpuFreelist.Name(), Value: s.freelist.load(nil)}}
+}

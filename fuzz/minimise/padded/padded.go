@@ -237,7 +237,8 @@ func (d *Padder) Needless(p *prog.Program) []string {
 	for i, l := range lines {
 		word, _, _ := strings.Cut(strings.TrimSpace(l), " ")
 		switch word {
-		case "allocfuzz", "title:", "class:", "found:", "date:", "machine", "sched", "", "}", "#":
+		case "allocfuzz", "title:", "also:", "class:", "found:", "date:", "machine", "sched", "",
+			"}", "#":
 			continue
 		}
 		end := i + 1
