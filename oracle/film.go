@@ -80,6 +80,9 @@ type FilmObject struct {
 	Names string // of the program that it is bound to
 	Own   bool   // describes a slab
 	Bad   int64  // first byte that is not its owner's, -1 for none
+	// Some bytes of a damaged object from From on, and what they should be.
+	From     int64
+	Is, Want []byte
 }
 
 // Film runs a program on a subject under a schedule (nil for line order) and films it. A subject
@@ -127,6 +130,14 @@ func (r *Runner) Film(p *Compiled, v *impls.Variant, s *prog.Sched, opt Options)
 		c.fault(&res.Faults[i])
 	}
 	return f, nil
+}
+
+// Named is the operation of an order in text.
+func (f *Film) Named(order int) string {
+	if order < 0 || order >= len(f.Lines) {
+		return "the end of the program"
+	}
+	return f.Lines[order]
 }
 
 // A camera is a chooser that looks at every point and decides as another does.
@@ -214,22 +225,36 @@ func (k *camera) state(f *Frame) {
 	}
 }
 
-// soiled finds the objects whose contents are not their owner's: the first byte by address.
-func (r *Runner) soiled() map[impls.Addr]int64 {
-	bad := map[impls.Addr]int64{}
+// soiled finds the objects whose contents are not their owner's, by address.
+func (r *Runner) soiled() map[impls.Addr]*play.Slot {
+	bad := map[impls.Addr]*play.Slot{}
 	mem := r.exec.Memory()
 	for i := range r.exec.Slots() {
-		if x := r.exec.Slot(i); x.State == play.Live && x.Size > 0 {
-			if at := mem.Verify(x.Addr, x.Size, x.Pattern); at >= 0 {
-				bad[x.Addr] = at
-			}
+		x := r.exec.Slot(i)
+		if x.State == play.Live && x.Size > 0 && mem.Verify(x.Addr, x.Size, x.Pattern) >= 0 {
+			bad[x.Addr] = &x
 		}
 	}
 	return bad
 }
 
+// dumpMost is the number of bytes that a film shows of a damaged object.
+const dumpMost = 32
+
+// dump notes the first wrong byte of the object in a slot, and some around it.
+func (r *Runner) dump(o *FilmObject, slot *play.Slot) {
+	mem := r.exec.Memory()
+	o.Bad = mem.Verify(slot.Addr, slot.Size, slot.Pattern)
+	o.From = o.Bad &^ 7
+	o.Is = make([]byte, min(dumpMost, slot.Size-uint64(o.From)))
+	o.Is = o.Is[:mem.Read(slot.Addr+uint64(o.From), o.Is)]
+	for i := range o.Is {
+		o.Want = append(o.Want, slot.Pattern.Byte(uint64(o.From)+uint64(i)))
+	}
+}
+
 func (r *Runner) filmSlab(s *impls.Snapshot, b *impls.SlabState,
-	bad map[impls.Addr]int64) FilmSlab {
+	bad map[impls.Addr]*play.Slot) FilmSlab {
 	k := &s.Caches[b.Cache]
 	out := FilmSlab{Cache: b.Cache, Page: b.Page, Order: b.Order, Addr: b.Addr, First: b.First,
 		Inuse: b.Inuse, Frozen: b.Frozen, Retired: b.Retired, FreeEnd: b.FreeEnd,
@@ -241,8 +266,8 @@ func (r *Runner) filmSlab(s *impls.Snapshot, b *impls.SlabState,
 		at := b.First + uint64(i)*k.Stride
 		st := r.object(s, b, at)
 		o := FilmObject{Live: st.live, Names: st.names, Own: st.own, Bad: -1}
-		if n, ok := bad[at]; ok {
-			o.Bad = n
+		if slot := bad[at]; slot != nil {
+			r.dump(&o, slot)
 		}
 		out.Objects = append(out.Objects, o)
 	}

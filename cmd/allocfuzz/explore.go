@@ -233,6 +233,7 @@ func (a *app) explore(name string, f *exploreFlags) error {
 	}
 	ctx, done := interruptible()
 	defer done()
+	begun := time.Now()
 	for _, v := range subjects {
 		if ctx.Err() != nil {
 			break
@@ -246,6 +247,9 @@ func (a *app) explore(name string, f *exploreFlags) error {
 	}
 	if ctx.Err() != nil {
 		a.interrupted()
+	}
+	if f.out != "" {
+		a.writeSource(f.out, "", time.Since(begun).Seconds())
 	}
 	if !a.json {
 		x.table()

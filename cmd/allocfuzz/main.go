@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 
+	reports "allocfuzz/fuzz/report"
+
 	"allocfuzz/corpus/prog"
 	"allocfuzz/corpus/trace"
 )
@@ -42,6 +44,9 @@ type app struct {
 	json   bool
 	doc    document
 	status int
+
+	targets []reports.Target // and samples, for the source of a report
+	samples []reports.Sample
 }
 
 // start carries out one command line and returns the exit status.

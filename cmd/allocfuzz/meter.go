@@ -5,6 +5,8 @@ import (
 	"os"
 	"time"
 
+	reports "allocfuzz/fuzz/report"
+
 	"github.com/mattn/go-isatty"
 	"github.com/schollz/progressbar/v3"
 
@@ -22,6 +24,26 @@ type meter struct {
 	bar    *progressbar.ProgressBar
 	target string
 	last   time.Duration // of the target, when its last plain line was printed
+
+	from    time.Time
+	sampled time.Time
+}
+
+// sampleEvery is the time between two samples of a target.
+const sampleEvery = time.Second
+
+// sample keeps how far a target is, for the plots of a report.
+func (m *meter) sample(p *engine.Progress) {
+	now := time.Now()
+	if m.from.IsZero() {
+		m.from = now
+	}
+	if p.Target == m.target && now.Sub(m.sampled) < sampleEvery {
+		return
+	}
+	m.sampled = now
+	m.app.samples = append(m.app.samples, reports.Sample{Target: p.Target,
+		At: now.Sub(m.from).Seconds(), Execs: p.Execs, New: p.New})
 }
 
 func (a *app) newMeter(plain bool) *meter {
@@ -53,6 +75,7 @@ func rate(n float64) string {
 
 // show takes the progress of a target.
 func (m *meter) show(p engine.Progress) {
+	m.sample(&p)
 	if !m.bars {
 		if p.Target != m.target {
 			m.target, m.last = p.Target, 0

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	reports "allocfuzz/fuzz/report"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
@@ -214,7 +216,8 @@ func (a *app) night(n *nightly.Night, end *nightly.Ending) {
 		}
 		a.found()
 		a.doc.Findings = append(a.doc.Findings, engine.Finding{Title: f.Title, Also: f.Also,
-			Subject: f.Subject, Identity: f.Identity, File: f.File})
+			Subject: f.Subject, Identity: f.Identity, File: f.File, Small: f.Program,
+			HandOn: f.HandOn, Report: f.Report, Class: classOf(f.Title)})
 	}
 	for _, line := range end.Broken {
 		a.found()
@@ -227,6 +230,11 @@ func (a *app) night(n *nightly.Night, end *nightly.Ending) {
 		a.armTable(s)
 		a.filedList(s)
 	}
+	for _, m := range s.Arms {
+		a.targets = append(a.targets, reports.Target{Name: m.Name, Execs: int64(m.Execs),
+			Seconds: m.Seconds, New: m.New, Corpus: m.Corpus})
+	}
+	a.writeSource(end.Out, s.Started, s.Total().Seconds())
 }
 
 func (a *app) armTable(s *nightly.State) {

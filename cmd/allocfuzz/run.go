@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	reports "allocfuzz/fuzz/report"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
@@ -98,6 +100,7 @@ type session struct {
 	targets  []string
 	work     string // thrown away at the end
 	made     bool   // the folder of findings was not there before
+	named    bool   // it was asked for
 	tally    engine.Tally
 	known    *fuzz.Known        // bugs that committed programs expect
 	expected engine.Buckets     // those that were met
@@ -211,6 +214,7 @@ func (s *session) check() (err error) {
 // folders makes the folders of the run.
 func (s *session) folders() error {
 	f := s.flags
+	s.named = f.out != ""
 	if f.out == "" || f.cache == "" {
 		usual, err := cacheFolder()
 		if err != nil {
@@ -409,6 +413,13 @@ func (s *session) end(cut bool) {
 	}
 	a.doc.Findings = slices.Concat(s.expected.Findings(), fresh, a.doc.Findings)
 	a.doc.Out = s.flags.out
+	for _, t := range a.doc.Targets {
+		a.targets = append(a.targets, reports.Target{Name: t.Name, Execs: t.Execs,
+			Seconds: t.Seconds, New: t.Interesting, Corpus: t.Corpus})
+	}
+	if len(fresh) > 0 || s.named {
+		a.writeSource(s.flags.out, "", a.doc.FuzzSeconds)
+	}
 	s.remember()
 	if !a.json {
 		s.targetTable()
@@ -467,34 +478,4 @@ func (s *session) findingTable() {
 	}
 	fmt.Fprintf(a.out, "%d found, %d known and expected (met %d times)\n",
 		len(a.doc.Findings)-known, known, met)
-}
-
-// tellFound prints one bug: what it is called, its smallest program, and what to do with that.
-func (a *app) tellFound(f *engine.Finding) {
-	fmt.Fprintf(a.out, "FOUND %s\n", f.Identity)
-	if len(f.Also) > 0 {
-		fmt.Fprintf(a.out, "  also     %s\n", strings.Join(f.Also, "; "))
-	}
-	if f.Count > 1 {
-		fmt.Fprintf(a.out, "  met      %d times\n", f.Count)
-	}
-	fmt.Fprintf(a.out, "  file     %s\n", f.File)
-	if f.Command != "" {
-		fmt.Fprintf(a.out, "  replay   %s\n", f.Command)
-	}
-}
-
-// tellHandOn prints the files that can be handed on.
-func (a *app) tellHandOn(files []string) {
-	for _, name := range files {
-		fmt.Fprintf(a.out, "  hand on  %s\n", name)
-	}
-}
-
-// subjectFlag is the flag that names a subject, with a blank in front; "" for none.
-func subjectFlag(name string) string {
-	if name == "" {
-		return ""
-	}
-	return " --subject " + name
 }

@@ -68,6 +68,7 @@ type work struct {
 
 // An Ending is what the end of a night brought.
 type Ending struct {
+	Out      string                  `json:"out"` // folder of what was found
 	Thinned  map[string]thin.Thinned `json:"thinned"`
 	Programs int                     `json:"programs"` // that were replayed
 	Broken   []string                `json:"broken"`   // what of them no longer holds
@@ -83,6 +84,7 @@ func New(ctx context.Context, opt Options, s *State) (Steps, *Ending, error) {
 	if w.out == "" {
 		w.out = filepath.Join(opt.Dir, "nights", strings.ReplaceAll(s.Started, ":", ""))
 	}
+	w.Summary.Out = w.out
 	if err := os.RemoveAll(w.tmp); err != nil { // of a night that was killed
 		return nil, nil, err
 	}
