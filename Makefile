@@ -31,6 +31,10 @@ smoke: ## the main job for ten seconds
 nightly: ## a night's work for NIGHT (8h): fuzz, explore, minimise, file regressions, thin
 	$(GO) run ./cmd/allocfuzz nightly --for $(NIGHT)
 
+.PHONY: libfuzzer
+libfuzzer: ## every target under libFuzzer for FOR (60s) each, two processes (needs clang)
+	$(GO) run ./cmd/fuzzers run -o out/libfuzzer -for $(FOR) -fork 2
+
 .PHONY: explore
 explore: ## the table of the historical races, searched (needs some minutes)
 	@$(GO) run ./cmd/allocfuzz explore --rows

@@ -1,6 +1,9 @@
 package fuzz
 
-import "allocfuzz/corpus/prog"
+import (
+	"allocfuzz/corpus"
+	"allocfuzz/corpus/prog"
+)
 
 // Prog is the name of the target whose inputs are texts of programs, not bytes that mean one. It
 // has no subjects.
@@ -35,6 +38,29 @@ func Entry(name string) func(tb TB, data []byte) {
 		return t.Run
 	}
 	return nil
+}
+
+// progSeedMost bounds the seeds of Prog: the traces are longer.
+const progSeedMost = 16 << 10
+
+// SeedsOf are the inputs that fuzzing a target starts from, made of the committed programs, for an
+// engine of whatever kind; none for a name that is no target's.
+func SeedsOf(target string) (seeds [][]byte) {
+	switch target {
+	case FuzzSequential.Name, FuzzInterrupts.Name:
+		return Seeds(false)
+	case FuzzSMP.Name:
+		return SeedsSMP()
+	case FuzzDebug.Name, FuzzPairs.Name:
+		return Seeds(true)
+	case Prog:
+		for file := range corpus.All() {
+			if len(file.Text) < progSeedMost {
+				seeds = append(seeds, file.Text)
+			}
+		}
+	}
+	return seeds
 }
 
 // Warm runs a few inputs, so that what is made once a process is no coverage of the first that one

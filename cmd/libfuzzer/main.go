@@ -1,10 +1,12 @@
-//go:build libfuzzer
+//go:build libfuzzer_entry
 
 // Libfuzzer is a fuzz target for libFuzzer and for the engines that take its place: an archive with
 // the entries that they call, for a C compiler to link. Package fuzz/libfuzzer builds it. The
 // environment is that of the targets under go test -fuzz; a finding ends the process by abort.
 //
-//	go build -tags libfuzzer -buildmode=c-archive -ldflags='-X main.target=FuzzSMP' \
+// The build tag is not libfuzzer: that is the runtime's own, see trace.go.
+//
+//	go build -tags libfuzzer_entry -buildmode=c-archive -ldflags='-X main.target=FuzzSMP' \
 //		-gcflags='allocfuzz/impls/...=-d=libfuzzer' -o smp.a ./cmd/libfuzzer
 //	clang -fsanitize=fuzzer smp.a -o smp
 package main

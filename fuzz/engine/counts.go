@@ -72,6 +72,12 @@ type stats struct {
 	ended          string         // why a process ended itself, "" when none did
 }
 
+// Points is how many points the targets made whose counts are in a folder (fuzz.EnvStats).
+func Points(dir string) uint64 {
+	s := readStats(dir)
+	return s.points
+}
+
 // readStats sums the files of a folder, in the form that package fuzz writes. A
 // line of another form is left out: the file may be of other sources.
 func readStats(dir string) stats {

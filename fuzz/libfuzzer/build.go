@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // ErrNoClang says that there is no clang.
-var ErrNoClang = errors.New("no clang on the PATH")
+var ErrNoClang = errors.New("no clang on the PATH (Debian: apt-get install clang " +
+	"libclang-rt-14-dev)")
 
 // newest and oldest are the versions that clang's name may end with, as in Debian's packages.
 const newest, oldest = 25, 11
@@ -58,21 +60,22 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t n)
 
 // A Build says what to build.
 type Build struct {
-	Root     string   // of the sources
-	Dir      string   // folder for binaries, which must exist
-	Clang    string   // see Clang
-	Packages []string // patterns of packages whose coverage counts
+	Root  string // of the sources
+	Dir   string // folder for binaries, which must exist
+	Clang string // see Clang
 	// Engine is what is linked instead of libFuzzer, as $LIB_FUZZING_ENGINE of OSS-Fuzz says;
-	// "" for libFuzzer.
+	// "" for libFuzzer. Linker links it, "" for Clang, with Flags.
 	Engine string
+	Linker string
+	Flags  []string
 }
 
 // Target builds the binary of a target and returns its name.
 func (b *Build) Target(ctx context.Context, target string) (string, error) {
 	bin := filepath.Join(b.Dir, target)
-	args := []string{"build", "-tags=libfuzzer", "-buildmode=c-archive", "-trimpath",
+	args := []string{"build", "-tags=libfuzzer_entry", "-buildmode=c-archive", "-trimpath",
 		"-ldflags=-X main.target=" + target}
-	for _, p := range b.Packages {
+	for _, p := range packages(target) {
 		args = append(args, "-gcflags="+p+"=-d=libfuzzer")
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "-o", bin+".a", "./cmd/libfuzzer")...)
@@ -84,9 +87,14 @@ func (b *Build) Target(ctx context.Context, target string) (string, error) {
 	if engine == "" {
 		engine = "-fsanitize=fuzzer"
 	}
-	cmd = exec.CommandContext(ctx, b.Clang, append(strings.Fields(engine), bin+".a", "-o", bin)...)
+	linker := b.Linker
+	if linker == "" {
+		linker = b.Clang
+	}
+	cmd = exec.CommandContext(ctx, linker, slices.Concat(b.Flags, strings.Fields(engine),
+		[]string{bin + ".a", "-o", bin})...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s: link libFuzzer: %w\n%s", b.Clang, err, out)
+		return "", fmt.Errorf("%s: link %s with %s: %w\n%s", linker, target, engine, err, out)
 	}
 	return bin, nil
 }

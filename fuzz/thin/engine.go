@@ -136,7 +136,7 @@ func newEngine(ctx context.Context, name, root, work string, parallel int) (engi
 			err = libfuzzer.Links(ctx, clang, work)
 		}
 		return &merging{own: mine, bins: map[string]string{}, build: libfuzzer.Build{Root: root,
-			Dir: work, Clang: clang, Packages: allocators}}, err
+			Dir: work, Clang: clang}}, err
 	}
 	var err error
 	mine.binary, err = Build(ctx, root, work)

@@ -20,19 +20,14 @@ import (
 	"time"
 
 	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/libfuzzer"
 	"allocfuzz/fuzz/overlay"
 	"allocfuzz/fuzz/store"
 )
 
-// allocators are the packages whose code counts under every engine: the allocators and their debug
-// checks. The machine and the adapters of Go libraries are left out, since what they do depends on
-// what a process has done before.
-var allocators = []string{"allocfuzz/impls/slab", "allocfuzz/impls/slub", "allocfuzz/impls/page",
-	"allocfuzz/impls/kmalloc", "allocfuzz/debugcheck"}
-
-// ours are those whose code counts in our own tracer only. Under libFuzzer they would not cover
-// the same each time: what the compiler put into them of the standard library counts there too. The
-// tracer's own package is there because without it there are no counters.
+// ours are those whose code counts, beside the allocators, in our own tracer only. Under libFuzzer
+// they would not cover the same each time: what the compiler put into them of the standard library
+// counts there too. The tracer's own package is there because without it there are no counters.
 var ours = []string{"allocfuzz/impls/guard", "allocfuzz/corpus/prog", "allocfuzz/cmd/covtrace"}
 
 // Build builds the tracer from the sources at root into a folder, and returns its name.
@@ -42,7 +37,7 @@ func Build(ctx context.Context, root, dir string) (string, error) {
 		bin += ".exe"
 	}
 	return bin, overlay.Build(ctx, root, bin, nil, "build", "-cover", "-covermode=atomic",
-		"-coverpkg="+strings.Join(slices.Concat(allocators, ours), ","), "./cmd/covtrace")
+		"-coverpkg="+strings.Join(slices.Concat(libfuzzer.Allocators, ours), ","), "./cmd/covtrace")
 }
 
 // A Tracer runs inputs of one target and says what they cover.

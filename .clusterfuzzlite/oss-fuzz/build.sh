@@ -1,0 +1,3 @@
+#!/bin/bash -eu
+# The build is kept with the sources.
+exec "$SRC/allocfuzz/.clusterfuzzlite/build.sh"

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/engine"
+	"allocfuzz/fuzz/libfuzzer"
+)
+
+// TestUsage: a wrong command line is told what was expected, before anything is built.
+func TestUsage(t *testing.T) {
+	for _, x := range []struct{ args, want string }{
+		{"", "expected build or run"},
+		{"make", "expected build or run"},
+		{"build", "-o: expected a folder"},
+		{"build -o x y", "\"y\""},
+		{"build -o x -target nosuch", "no fuzz target \"nosuch\""},
+		{"run -o x -for 1ms", "-for 1ms"},
+		{"run -o x -fork 0", "-fork 0"},
+		{"build -nosuch", "flag provided but not defined"},
+	} {
+		var errs bytes.Buffer
+		status, err := start(t.Context(), strings.Fields(x.args), &errs)
+		if status != wrong || err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%q: status %d, error %v, want %q", x.args, status, err, x.want)
+		}
+	}
+	if _, err := os.Stat("x"); err == nil {
+		t.Error("a wrong command line made a folder")
+	}
+}
+
+// clang finds a clang that links libFuzzer; without one the test is skipped.
+func clang(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds fuzzers")
+	}
+	path, err := libfuzzer.Clang()
+	if err == nil {
+		err = libfuzzer.Links(t.Context(), path, t.TempDir())
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	return path
+}
+
+// TestClusterBuild runs the build script of ClusterFuzzLite with its variables, outside a
+// container: it makes every target with seeds and options, each runs all its seeds, and the one of
+// OSS-Fuzz is the same.
+func TestClusterBuild(t *testing.T) {
+	cc := clang(t)
+	root, err := engine.FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, out := t.TempDir(), t.TempDir()
+	if err := os.Symlink(root, filepath.Join(src, "allocfuzz")); err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(root, ".clusterfuzzlite", "oss-fuzz", "build.sh")
+	cmd := exec.Command("bash", script)
+	cmd.Env = append(os.Environ(), "SRC="+src, "OUT="+out, "WORK="+t.TempDir(), "CC="+cc, "CXX="+cc,
+		"CXXFLAGS=-O1", "LIB_FUZZING_ENGINE=-fsanitize=fuzzer", "SANITIZER=address",
+		"FUZZING_ENGINE=libfuzzer", "FUZZING_LANGUAGE=go")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	want := []string{"FuzzProg.dict"}
+	for _, target := range fuzz.Entries() {
+		want = append(want, target, target+".options", target+"_seed_corpus.zip")
+	}
+	for _, name := range want {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if list, err := os.ReadDir(out); err != nil || len(list) != len(want) {
+		t.Errorf("%d files, want %d: %v", len(list), len(want), list)
+	}
+	dict := exec.Command(filepath.Join(out, "FuzzProg"), "-dict="+filepath.Join(out,
+		"FuzzProg.dict"), "-runs=0")
+	if text, err := dict.CombinedOutput(); err != nil ||
+		!strings.Contains(string(text), "Dictionary: ") {
+		t.Errorf("the dictionary: %v\n%s", err, text)
+	}
+}
+
+// TestRun fuzzes sound subjects without a crash and an unsound one until it crashes; the crash has
+// its program, and the input is one that the command imports.
+func TestRun(t *testing.T) {
+	clang(t)
+	out := t.TempDir()
+	run := func(args ...string) (int, string) {
+		t.Helper()
+		var errs bytes.Buffer
+		status, err := start(context.Background(), append([]string{"run", "-o", out, "-target",
+			"interrupts", "-fork", "1"}, args...), &errs)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, errs.String())
+		}
+		return status, errs.String()
+	}
+	t.Setenv(fuzz.EnvSubjects, "slub-2008-seq")
+	if status, text := run("-for", "3s"); status != clean || strings.Contains(text, "CRASH") {
+		t.Fatalf("a sound subject: status %d\n%s", status, text)
+	}
+	kept, err := os.ReadDir(filepath.Join(out, "corpus", "FuzzInterrupts"))
+	if err != nil || len(kept) == 0 {
+		t.Errorf("%d inputs kept, error %v", len(kept), err)
+	}
+	// One title of it is known, another is not.
+	t.Setenv(fuzz.EnvSubjects, "page-2001-percpu-preempt")
+	status, text := run("-for", "20s")
+	if status != found || !strings.Contains(text, "CRASH ") || !strings.Contains(text,
+		"corpus import --target FuzzInterrupts") {
+		t.Fatalf("an unsound subject: status %d\n%s", status, text)
+	}
+	programs, err := filepath.Glob(filepath.Join(out, "findings", "FuzzInterrupts", "*.prog"))
+	if err != nil || len(programs) == 0 {
+		t.Errorf("programs %q, error %v", programs, err)
+	}
+}
