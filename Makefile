@@ -44,6 +44,10 @@ test: ## go vet and all tests, the checks of the repository among them
 	$(GO) vet ./...
 	$(GO) test ./...
 
+.PHONY: test-docs
+test-docs: ## the commands, tables and pages of the README and of docs
+	$(GO) test -count=1 -run 'Readme|ChecksPage|DetectionTable|SubjectTable' ./cmd/allocfuzz
+
 .PHONY: race
 race: ## the short tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short ./...
@@ -56,6 +60,8 @@ lint: tidy ## gofmt, go vet, the repository's checks and golangci-lint where ins
 	@if command -v golangci-lint >/dev/null; then \
 		echo golangci-lint run; golangci-lint run; \
 	else echo "golangci-lint is not installed: its checks were left out"; fi
+	@if command -v actionlint >/dev/null; then \
+		echo actionlint; actionlint .github/workflows/*.yml; fi
 
 .PHONY: stress
 stress: ## real threads for FOR (60s), under the race detector where there is a C compiler

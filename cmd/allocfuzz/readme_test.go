@@ -50,26 +50,59 @@ func readme(t *testing.T) (page, root string) {
 	return string(text), root
 }
 
-// TestReadmeCommands: what the README writes and runs with the tool works as printed. Nothing
-// is found but by the commands that it says find something.
+// finding are the commands of the pages that find something, as they say.
+var finding = map[string][]string{
+	"README.md": {
+		"replay --subject slub-2008-cmpxchg corpus/regress/slub-2008-cmpxchg-aba.prog",
+		"replay --subject slub-2022-debug-racy corpus/regress/slub-2022-debug-racy-validate.prog",
+		"explore --subject slub-2008-cmpxchg corpus/seeds/aba-interrupt.prog",
+		"minimize corpus/regress/slub-2008-cmpxchg-bulk.prog",
+		"reproduce corpus/regress/slub-2008-cmpxchg-aba.prog",
+		"stress --subject slub-2008-seq-slowpath --for 1m --out /tmp/stress",
+	},
+	"docs/patches.md": {"explore --subject slub-2008-cmpxchg corpus/seeds/aba-interrupt.prog"},
+}
+
+// TestReadmeCommands: what the README and the pages of docs write and run with the tool works as
+// printed. Nothing is found but by the commands of which they say so.
 func TestReadmeCommands(t *testing.T) {
-	page, root := readme(t)
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	root, err := engine.FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) < 3 {
+		t.Fatalf("pages %q, error %v", pages, err)
+	}
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		name, err := filepath.Rel(root, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(filepath.ToSlash(name), func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			t.Chdir(root)
+			commands(t, page, finding[filepath.ToSlash(name)])
+		})
+	}
+}
+
+// commands runs the commands of a page, of which some find something.
+func commands(t *testing.T, page string, show []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
-	t.Chdir(root)
-	found := map[string]bool{
-		"replay --subject slub-2008-cmpxchg corpus/regress/slub-2008-cmpxchg-aba.prog": true,
-		"replay --subject slub-2022-debug-racy " +
-			"corpus/regress/slub-2022-debug-racy-validate.prog": true,
-		"explore --subject slub-2008-cmpxchg corpus/seeds/aba-interrupt.prog": true,
-		"minimize corpus/regress/slub-2008-cmpxchg-bulk.prog":                 true,
-		"reproduce corpus/regress/slub-2008-cmpxchg-aba.prog":                 true,
-		"stress --subject slub-2008-seq-slowpath --for 1m --out /tmp/stress":  true,
+	found := map[string]bool{}
+	for _, line := range show {
+		found[line] = true
 	}
 	steps := regexp.MustCompile(`(?m)^    cat > /tmp/(\S+) <<'END'\n((?:    .*\n)*?)    END$` +
 		`|^    go run \./cmd/allocfuzz (.*)$`)
 	wrote, ran := 0, 0
-	for _, m := range steps.FindAllStringSubmatch(page, -1) {
+	for _, m := range steps.FindAllStringSubmatch(string(text), -1) {
 		name, text, line := m[1], m[2], m[3]
 		if name != "" {
 			wrote++
@@ -91,8 +124,9 @@ func TestReadmeCommands(t *testing.T) {
 			t.Errorf("%s: exit status %d, want %d: %s", line, got, want, errs.String())
 		}
 	}
-	if wrote < 3 || ran < 10 || len(found) > 0 {
-		t.Errorf("%d programs and %d commands, and without %v: the README or this test is "+
+	main := filepath.Base(page) == "README.md"
+	if main && (wrote < 3 || ran < 10) || ran < 1 || len(found) > 0 {
+		t.Errorf("%d programs and %d commands, and without %v: the page or this test is "+
 			"another than it was", wrote, ran, found)
 	}
 }

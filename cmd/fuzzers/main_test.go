@@ -37,6 +37,19 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestNightlyMatrix: the nightly workflow has a job for every target.
+func TestNightlyMatrix(t *testing.T) {
+	root, err := engine.FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, ".github", "workflows", "nightly.yml"))
+	want := "target: [" + strings.Join(fuzz.Entries(), ", ") + "]\n"
+	if err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("no %q, error %v", want, err)
+	}
+}
+
 // clang finds a clang that links libFuzzer; without one the test is skipped.
 func clang(t *testing.T) string {
 	t.Helper()
