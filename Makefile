@@ -48,6 +48,12 @@ test: ## go vet and all tests, the checks of the repository among them
 test-docs: ## the commands, tables and pages of the README and of docs
 	$(GO) test -count=1 -run 'Readme|ChecksPage|DetectionTable|SubjectTable' ./cmd/allocfuzz
 
+.PHONY: test-page
+test-page: ## the report page in headless Chromium, which is installed where apt-get can
+	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium || \
+		echo "no chromium: the test is skipped"
+	$(GO) test -count=1 -v -run 'Browser|Page|Hostile' ./fuzz/report
+
 .PHONY: race
 race: ## the short tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short ./...

@@ -51,6 +51,10 @@ window.addEventListener("load", () => {
 		stage.querySelector("input").value = 5;
 		stage.querySelector("input").dispatchEvent(new Event("input"));
 		see("Slider");
+		key("End");
+		const bytes = stage.querySelector(".bytes");
+		out.push("Bytes | " + (bytes ? bytes.querySelectorAll(".wrong").length + " wrong of " +
+			bytes.querySelectorAll("span").length : "none"));
 		const from = performance.now();
 		let n = 0;
 		key("Home");
@@ -115,6 +119,7 @@ func TestBrowser(t *testing.T) {
 		`^End \| 46 of 46 `,
 		`^Fault \| 41 of 46 \| .*freelist leaves its slab`,
 		`^Slider \| 6 of 46 `,
+		`^Bytes \| 32 wrong of 32$`, // the object has two owners, and the second wrote last
 		`^steps [0-9.]+ ms each`,
 	}
 	if len(lines) != len(want) {

@@ -54,7 +54,8 @@
 				button("next difference", "next point at which something changed",
 					() => this.show(this.different(1))),
 				button("next fault", "next fault", () => this.show(this.faulty())),
-				this.slider, this.count), this.point, this.lanes, this.body);
+				this.slider, this.count), this.point,
+				make("div", { class: "scroll" }, this.lanes), this.body);
 			this.root.addEventListener("keydown", e => this.key(e));
 		}
 
