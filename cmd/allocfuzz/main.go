@@ -47,6 +47,7 @@ type app struct {
 
 	targets []reports.Target // and samples, for the source of a report
 	samples []reports.Sample
+	shown   []reports.Program
 }
 
 // start carries out one command line and returns the exit status.

@@ -17,9 +17,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/detect"
 	"allocfuzz/fuzz/engine"
 	reports "allocfuzz/fuzz/report"
 	"allocfuzz/impls"
+	"allocfuzz/impls/all"
 	"allocfuzz/impls/fault"
 )
 
@@ -129,7 +131,33 @@ func (a *app) report(args []string, f *reportFlags) error {
 	}
 	page.Title, page.Run, page.Problems = "allocfuzz "+run.Command, run, run.Problems
 	page.Items = projector.Items(ctx, run, f.all)
+	page.Misuse, err = misuseText(run)
+	if err != nil {
+		return err
+	}
 	return a.writePage(ctx, page, filepath.Join(dir, "report.html"), f)
+}
+
+// misuseText is the table of what the debug checks of the subjects of a run see, "" when none has
+// any.
+func misuseText(run *reports.Run) (string, error) {
+	var subjects []*impls.Variant
+	for i := range run.Subjects {
+		v, ok := all.Lookup(run.Subjects[i].Name)
+		if ok && v.Sound && v.Caps.Has(impls.CapDebug) && v.New != nil {
+			subjects = append(subjects, v)
+		}
+	}
+	if len(subjects) == 0 {
+		return "", nil
+	}
+	tables, err := detect.Tables(subjects, nil)
+	if err != nil {
+		return "", err
+	}
+	b := &strings.Builder{}
+	detect.Write(b, tables, false)
+	return b.String(), nil
 }
 
 // programItems are the sections of a program to look at.
@@ -287,7 +315,7 @@ func classOf(title string) string {
 func (a *app) writeSource(dir, started string, seconds float64) {
 	run := &reports.Run{Schema: schema, Command: a.doc.Command, Started: started,
 		Complete: a.doc.Complete, Seconds: seconds, Targets: a.targets, Samples: a.samples,
-		Findings: a.doc.Findings}
+		Programs: a.shown, Findings: a.doc.Findings}
 	for i := range a.doc.Subjects {
 		s := &a.doc.Subjects[i]
 		run.Subjects = append(run.Subjects, reports.Subject{Name: s.Name, Sound: s.Sound,
@@ -326,4 +354,21 @@ func subjectFlag(name string) string {
 		return ""
 	}
 	return " --subject " + name
+}
+
+// markOf is what a program came to on a subject, for a report; "" when it was silent.
+func (s *session) markOf(r *engine.Replay) string {
+	switch {
+	case r.Err != nil:
+		return "error"
+	case r.Verdict.Left != "":
+		return "left out: " + r.Verdict.Left
+	case len(r.Findings) == 0:
+		return ""
+	}
+	f := r.Findings[len(r.Findings)-1]
+	if engine.Mark(s.known, &f); f.Known {
+		return "known: " + f.Title
+	}
+	return "found: " + f.Title
 }

@@ -329,11 +329,16 @@ func (s *session) committed(ctx context.Context, r *engine.Replayer, file corpus
 	if err != nil {
 		return err
 	}
+	shown := reports.Program{File: file.Name, Marks: map[string]string{}}
 	for i := range list {
+		if mark := s.markOf(&list[i]); mark != "" {
+			shown.Marks[list[i].Verdict.Subject.Name] = mark
+		}
 		if err := s.replayed(&list[i]); err != nil {
 			return err
 		}
 	}
+	s.app.shown = append(s.app.shown, shown)
 	return nil
 }
 

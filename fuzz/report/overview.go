@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"html/template"
+	"maps"
 	"slices"
 	"strings"
 
@@ -136,4 +137,62 @@ func plotOf(samples []Sample, title string, of func(*Sample) float64) plot {
 		p.Curves = append(p.Curves, c)
 	}
 	return p
+}
+
+// grid is the picture of subjects and committed programs.
+type grid struct {
+	Width, Height int
+	Rows          []gridRow
+	Programs      int
+}
+
+type gridRow struct {
+	Name  string
+	Y     int
+	Cells []gridCell
+}
+
+// A gridCell is a program on which a subject was not silent.
+type gridCell struct {
+	X     int
+	Class string // known, found, left or error
+	Title string
+}
+
+// The size of a cell, and where the first stands.
+const (
+	cellSize = 5
+	gridLeft = 260
+)
+
+// gridOf draws the programs of a run; nil when it has none.
+func gridOf(r *Run) *grid {
+	if len(r.Programs) == 0 {
+		return nil
+	}
+	var names []string
+	for _, s := range r.Subjects {
+		names = append(names, s.Name)
+	}
+	for _, p := range r.Programs {
+		for _, name := range slices.Sorted(maps.Keys(p.Marks)) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	g := &grid{Width: gridLeft + cellSize*len(r.Programs) + 2, Height: 14*len(names) + 4,
+		Programs: len(r.Programs)}
+	for y, name := range names {
+		row := gridRow{Name: name, Y: 14*y + 2}
+		for x, p := range r.Programs {
+			if mark := p.Marks[name]; mark != "" {
+				class, _, _ := strings.Cut(strings.Replace(mark, ":", " ", 1), " ")
+				row.Cells = append(row.Cells, gridCell{gridLeft + cellSize*x, class,
+					fmt.Sprintf("%s on %s: %s", p.File, name, mark)})
+			}
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
 }

@@ -76,6 +76,7 @@ type Page struct {
 	Run      *Run // nil for a program to look at
 	Items    []Item
 	Problems []string
+	Misuse   string // the table of what debug checks see, as text; "" for none
 }
 
 // HTML writes the page. The same page has the same bytes.
@@ -91,8 +92,10 @@ func (p *Page) HTML(w io.Writer) error {
 		Matrix   matrix
 		Targets  []targetRow
 		Plots    []plot
+		Grid     *grid
+		Misuse   string
 	}{Title: p.Title, CSS: template.CSS(asset("page.css")), JS: template.JS(asset("page.js")),
-		Run: p.Run, Overview: p.Run != nil, Problems: p.Problems}
+		Run: p.Run, Overview: p.Run != nil, Problems: p.Problems, Misuse: p.Misuse}
 	for i := range p.Items {
 		s, err := newSection(i, &p.Items[i])
 		if err != nil {
@@ -102,6 +105,7 @@ func (p *Page) HTML(w io.Writer) error {
 	}
 	if p.Run != nil {
 		data.Matrix, data.Targets, data.Plots = matrixOf(p.Run), targetsOf(p.Run), plotsOf(p.Run)
+		data.Grid = gridOf(p.Run)
 	}
 	return page.Execute(w, data)
 }

@@ -54,7 +54,10 @@ func run(tb testing.TB) (*Run, string) {
 	r := &Run{Schema: 1, Command: "run", Complete: true, Seconds: 2.5,
 		Subjects: []Subject{{"slub-2008-seq", true, 10, 200, .125}, {hostile, false, 0, 0, 0}},
 		Targets:  []Target{{"FuzzSMP", 1000, 2, 7, 20}},
-		Samples:  []Sample{{"FuzzSMP", 1, 500, 5}, {"FuzzSMP", 2, 1000, 7}},
+		Programs: []Program{{"seeds/a.prog", map[string]string{}},
+			{"regress/b.prog", map[string]string{"slub-2008-seq": "known: " + hostile,
+				"slab-locked": "left out: no"}}},
+		Samples: []Sample{{"FuzzSMP", 1, 500, 5}, {"FuzzSMP", 2, 1000, 7}},
 		Findings: []engine.Finding{
 			{Title: "object handed out twice", Class: "ownership", Subject: subject,
 				Identity: subject + ": object handed out twice in alloc", File: at, Count: 3,
@@ -96,7 +99,8 @@ func TestSource(t *testing.T) {
 	a, _ := json.Marshal(want.Subjects)
 	b, _ := json.Marshal(got.Subjects)
 	if string(a) != string(b) || len(got.Findings) != 3 || len(got.Problems) != 0 ||
-		got.Seconds != 2.5 || len(got.Samples) != 2 || got.Targets[0] != want.Targets[0] {
+		got.Seconds != 2.5 || len(got.Samples) != 2 || len(got.Programs) != 2 ||
+		got.Targets[0] != want.Targets[0] {
 		t.Errorf("%+v", got)
 	}
 	name := filepath.Join(dir, SourceFile)
@@ -169,7 +173,8 @@ func TestPage(t *testing.T) {
 	page := html(t, r)
 	for _, want := range []string{"cpu0 a = alloc c", "object handed out twice: 0x100000080",
 		`data-line="1"`, `<td class="n">3</td>`, `<td class="n zero">0</td>`, "12.5 %",
-		"<polyline", "Also: freelist leaves its slab", `data-from="40"`} {
+		"<polyline", "Also: freelist leaves its slab", `data-from="40"`,
+		`<rect class="known" x="265"`, `<rect class="left" x="265"`, "each of the 2 programs"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}

@@ -21,7 +21,7 @@ import (
 const SourceFile = "report.jsonl"
 
 // A Run is what a run, a night or a search told: the first line of its file, and a line for each
-// subject, target, sample and finding. Its spelling is public.
+// subject, target, sample, committed program and finding. Its spelling is public.
 type Run struct {
 	Schema   int              `json:"schema"`
 	Command  string           `json:"command"`
@@ -31,6 +31,7 @@ type Run struct {
 	Subjects []Subject        `json:"-"`
 	Targets  []Target         `json:"-"`
 	Samples  []Sample         `json:"-"`
+	Programs []Program        `json:"-"`
 	Findings []engine.Finding `json:"-"`
 	Problems []string         `json:"-"` // lines that could not be read, and files
 }
@@ -62,6 +63,13 @@ type Sample struct {
 	New    int     `json:"new"`
 }
 
+// A Program is what a committed program showed on the subjects of a run.
+type Program struct {
+	File string `json:"file"`
+	// Marks are of the subjects that were not silent: known, found, left out or error.
+	Marks map[string]string `json:"marks"`
+}
+
 // A line is one line of the file.
 type line struct {
 	Kind    string          `json:"kind"`
@@ -69,6 +77,7 @@ type line struct {
 	Subject *Subject        `json:"subject,omitempty"`
 	Target  *Target         `json:"target,omitempty"`
 	Sample  *Sample         `json:"sample,omitempty"`
+	Program *Program        `json:"program,omitempty"`
 	Finding *engine.Finding `json:"finding,omitempty"`
 }
 
@@ -85,6 +94,9 @@ func (r *Run) Write(dir string) error {
 		}
 		for i := range r.Samples {
 			err = errors.Join(err, e.Encode(line{Kind: "sample", Sample: &r.Samples[i]}))
+		}
+		for i := range r.Programs {
+			err = errors.Join(err, e.Encode(line{Kind: "program", Program: &r.Programs[i]}))
 		}
 		for i := range r.Findings {
 			err = errors.Join(err, e.Encode(line{Kind: "finding", Finding: &r.Findings[i]}))
@@ -188,17 +200,16 @@ func (r *Run) read(text []byte) {
 func (r *Run) add(l *line) bool {
 	switch {
 	case l.Kind == "run" && l.Run != nil:
-		subjects, targets, samples := r.Subjects, r.Targets, r.Samples
-		findings, problems := r.Findings, r.Problems
-		*r = *l.Run
-		r.Subjects, r.Targets, r.Samples = subjects, targets, samples
-		r.Findings, r.Problems = findings, problems
+		r.Schema, r.Command, r.Started = l.Run.Schema, l.Run.Command, l.Run.Started
+		r.Complete, r.Seconds = l.Run.Complete, l.Run.Seconds
 	case l.Kind == "subject" && l.Subject != nil:
 		r.Subjects = append(r.Subjects, *l.Subject)
 	case l.Kind == "target" && l.Target != nil:
 		r.Targets = append(r.Targets, *l.Target)
 	case l.Kind == "sample" && l.Sample != nil:
 		r.Samples = append(r.Samples, *l.Sample)
+	case l.Kind == "program" && l.Program != nil:
+		r.Programs = append(r.Programs, *l.Program)
 	case l.Kind == "finding" && l.Finding != nil:
 		r.Findings = append(r.Findings, *l.Finding)
 	default:
