@@ -33,7 +33,9 @@ A class of checks can be switched off by its name, which shows what it is worth:
 	for _, e := range fault.Titles() {
 		if c := e.Rule.String(); c != class {
 			class = c
-			fmt.Fprintf(b, "\n## %s\n\n| title | means |\n|---|---|\n", class)
+			about := e.Rule.About()
+			fmt.Fprintf(b, "\n## %s\n\n%s%s.\n\n| title | means |\n|---|---|\n", class,
+				strings.ToUpper(about[:1]), about[1:])
 		}
 		fmt.Fprintf(b, "| %s | %s |\n", e.Title, e.Means)
 	}

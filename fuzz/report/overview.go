@@ -15,6 +15,7 @@ import (
 type matrix struct {
 	Classes []string
 	Rows    []matrixRow
+	Abouts  []Command // what each class is about
 }
 
 type matrixRow struct {
@@ -29,6 +30,7 @@ func matrixOf(r *Run) matrix {
 	for _, e := range fault.Titles() {
 		if c := e.Rule.String(); !slices.Contains(m.Classes, c) {
 			m.Classes = append(m.Classes, c)
+			m.Abouts = append(m.Abouts, Command{c, e.Rule.About()})
 		}
 	}
 	subjects := slices.Clone(r.Subjects)

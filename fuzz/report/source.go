@@ -128,6 +128,9 @@ func Read(dir string) (*Run, error) {
 		have[filepath.Base(r.Findings[i].Report)] = true
 		have[filepath.Base(strings.TrimSuffix(r.Findings[i].File, ".prog")+".txt")] = true
 	}
+	if there && len(r.Problems) == 0 {
+		entries = nil // it has all, and what is the same bug again is left out on purpose
+	}
 	for _, e := range entries {
 		program := strings.TrimSuffix(e.Name(), ".txt") + ".prog"
 		if filepath.Ext(e.Name()) != ".txt" || have[e.Name()] ||

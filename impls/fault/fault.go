@@ -39,6 +39,26 @@ func (r Rule) String() string {
 	return "unknown"
 }
 
+// ruleAbouts are in the order of ruleNames.
+var ruleAbouts = [nRules]string{
+	"a step of the simulated machine that is wrong whatever comes of it",
+	"where an allocation lies: aligned, in its place, and overlapping nothing that is live",
+	"the bytes of live memory are their owner's, and zeroed or constructed where promised",
+	"the reports of debug checks: each misuse is reported as the rules say, and nothing else",
+	"slabs, lists and counters at quiet points, and what comes back in the end",
+	"outcomes of one subject against the model and another, and pairs equal by design",
+	"the order in real time of what several contexts did",
+	"how a subject ended that should have gone on",
+}
+
+// About says in a clause what the checks of the rule are about.
+func (r Rule) About() string {
+	if r < nRules {
+		return ruleAbouts[r]
+	}
+	return "unknown"
+}
+
 // Rules returns every rule in order.
 func Rules() []Rule {
 	rules := make([]Rule, nRules)
