@@ -53,7 +53,7 @@ func copySources(t *testing.T, subject string) string {
 	return to
 }
 
-// TestNightReal is a night on real sources with the real toolchain: a subject whose regressions are
+// TestNightReal is nights on real sources with the real toolchain: a subject whose regressions are
 // gone has one new bug, however many titles and inputs show it; it becomes one regression, which
 // holds, and the next night knows it.
 func TestNightReal(t *testing.T) {
@@ -62,49 +62,50 @@ func TestNightReal(t *testing.T) {
 	}
 	t.Chdir(copySources(t, "slub-2008-cmpxchg"))
 	state := t.TempDir()
-	night := func(want int) *nightly.Report {
+	night := func() (status int, r *nightly.Report) {
+		t.Helper()
 		var out, errs bytes.Buffer
-		status := start([]string{"nightly", "--for", "14s", "--json", "--subject",
+		status = start([]string{"nightly", "--for", "14s", "--json", "--subject",
 			"slub-2008-cmpxchg,slub-2008-seq", "--target", "interrupts", "--state", state,
 			"--corpus", filepath.Join(state, "corpus")}, strings.NewReader(""), &out, &errs)
 		var doc document
 		if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, out.String(), errs.String())
 		}
-		if status != want || doc.Night == nil {
-			t.Fatalf("exit status %d, want %d\n%s", status, want, errs.String())
+		if doc.Night == nil {
+			t.Fatalf("exit status %d\n%s", status, errs.String())
 		}
-		return doc.Night
+		return status, doc.Night
 	}
-	first := night(statusFound)
-	fresh := 0
-	for i := range first.Filed {
-		if f := &first.Filed[i]; f.New() {
-			fresh++
-			if f.Fate != nightly.Regression || f.Subject != "slub-2008-cmpxchg" || f.Lines > 12 {
-				t.Errorf("%+v", f)
-			}
+	// On a machine that is busy a night may be over with the build: then there is another.
+	const nights = 10
+	var first *nightly.Report
+	fuzzed := false
+	for n := 0; n < nights && (first == nil || !fuzzed); n++ {
+		status, r := night()
+		for _, a := range r.Arms {
+			fuzzed = fuzzed || a.Name != "explorers" && a.Execs > 0
+		}
+		switch {
+		case status == statusFound && first == nil:
+			first = r
+		case status != statusClean:
+			t.Fatalf("exit status %d in night %d: %+v", status, n, r.Filed)
 		}
 	}
-	if len(first.Filed) != 1 { // what a slice found the next ones know
-		t.Errorf("%d reports: %+v", len(first.Filed), first.Filed)
+	if first == nil || !fuzzed {
+		t.Fatalf("%d nights: found %v, fuzzed %v", nights, first != nil, fuzzed)
+	}
+	// What a slice found the next ones know.
+	if f := first.Filed; len(f) != 1 || f[0].Fate != nightly.Regression ||
+		f[0].Subject != "slub-2008-cmpxchg" || f[0].Lines > 12 {
+		t.Errorf("filed %+v", f)
 	}
 	files, err := filepath.Glob("corpus/regress/slub-2008-cmpxchg-*.prog")
-	if err != nil || fresh != 1 || len(files) != 1 {
-		t.Errorf("%d new, regressions %q, error %v", fresh, files, err)
+	if err != nil || len(files) != 1 {
+		t.Errorf("regressions %q, error %v", files, err)
 	}
-	fuzzed := uint64(0)
-	for _, a := range first.Arms {
-		if a.Name != "explorers" {
-			fuzzed += uint64(a.Execs)
-		}
-	}
-	if fuzzed == 0 {
-		t.Error("nothing was fuzzed")
-	}
-	for i, f := range night(statusClean).Filed {
-		if f.New() {
-			t.Errorf("found again: %d: %+v", i, f)
-		}
+	if status, r := night(); status != statusClean || len(r.Filed) > 0 {
+		t.Errorf("found again: exit status %d, %+v", status, r.Filed)
 	}
 }
