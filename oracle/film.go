@@ -1,9 +1,11 @@
 package oracle
 
 import (
+	"bytes"
 	"strconv"
 
 	"allocfuzz/corpus/prog"
+	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
 	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
@@ -80,6 +82,7 @@ type FilmObject struct {
 	Names string // of the program that it is bound to
 	Own   bool   // describes a slab
 	Bad   int64  // first byte that is not its owner's, -1 for none
+	Red   string // its red zones: active, inactive, broken; "" without, and with SLAB's words
 	// Some bytes of a damaged object from From on, and what they should be.
 	From     int64
 	Is, Want []byte
@@ -238,6 +241,27 @@ func (r *Runner) soiled() map[impls.Addr]*play.Slot {
 	return bad
 }
 
+// redZones says what the red zones around the object at a hold.
+func (r *Runner) redZones(l *debugcheck.Layout, a impls.Addr) string {
+	if l == nil || l.Flags&debugcheck.RedZone == 0 || l.Rules.SLAB() {
+		return ""
+	}
+	var zones []byte
+	for _, region := range []debugcheck.Region{debugcheck.LeftRed, debugcheck.RightRed} {
+		from, to := l.At(region)
+		b := make([]byte, to-from)
+		b = b[:r.exec.Memory().Read(a+uint64(from), b)]
+		zones = append(zones, b...)
+	}
+	switch len(zones) {
+	case bytes.Count(zones, []byte{0xcc}):
+		return "active"
+	case bytes.Count(zones, []byte{0xbb}):
+		return "inactive"
+	}
+	return "broken"
+}
+
 // dumpMost is the number of bytes that a film shows of a damaged object.
 const dumpMost = 32
 
@@ -268,6 +292,9 @@ func (r *Runner) filmSlab(s *impls.Snapshot, b *impls.SlabState,
 		o := FilmObject{Live: st.live, Names: st.names, Own: st.own, Bad: -1}
 		if slot := bad[at]; slot != nil {
 			r.dump(&o, slot)
+		}
+		if d, ok := k.Handle.(impls.Debugger); ok {
+			o.Red = r.redZones(d.Layout(), at)
 		}
 		out.Objects = append(out.Objects, o)
 	}

@@ -118,6 +118,10 @@ func TestFilmWords(t *testing.T) {
 		if sequence != last {
 			changes++
 		}
+		if fr.Words[at].Value != sequence<<32|offset {
+			t.Errorf("frame %d: %#x is shown as %#x and %#x", i, fr.Words[at].Value, sequence,
+				offset)
+		}
 		last = sequence
 		base := fr.Words[at+1].Value
 		if fr.Point == "end - 1" && len(fr.Slabs) == 1 && len(fr.Slabs[0].CPUFree) > 0 {
@@ -131,5 +135,32 @@ func TestFilmWords(t *testing.T) {
 	}
 	if f.Report != nil || changes < 5 {
 		t.Errorf("report %v, %d changes of the sequence number", f.Report, changes)
+	}
+}
+
+// TestFilmRedZones: the window of 2022 is seen: the free of the debug cache has made the red zones
+// those of a free object while the freelist does not have it yet; the design that holds the lock
+// shows the same moment with the lock held.
+func TestFilmRedZones(t *testing.T) {
+	f, _ := filmed(t, "slub-2022-debug-racy-validate.prog", "slub-2022-debug-racy")
+	window, live := 0, 0
+	for i := range f.Frames {
+		for _, s := range f.Frames[i].Slabs {
+			for n, o := range s.Objects {
+				switch {
+				case o.Red == "active" && o.Live:
+					live++
+				case o.Red == "inactive" && !slices.Contains(s.Free, n) &&
+					!slices.Contains(f.Frames[i].CPUs[0].Held, "node.list_lock") &&
+					!slices.Contains(f.Frames[i].CPUs[1].Held, "node.list_lock"):
+					window++
+				case o.Red == "":
+					t.Fatalf("frame %d: object %d has no red zones", i, n)
+				}
+			}
+		}
+	}
+	if window == 0 || live == 0 {
+		t.Errorf("%d moments with an object of no list, %d with a live one", window, live)
 	}
 }

@@ -89,6 +89,7 @@ type (
 		Names string `json:"n,omitempty"` // of the program
 		Bad   int64  `json:"b,omitempty"` // first byte that is not its owner's, from 1
 		Dump  *dump  `json:"d,omitempty"`
+		Red   string `json:"r,omitempty"` // what its red zones hold
 	}
 	// A dump is some bytes of an object and what they should be.
 	dump struct {
@@ -152,7 +153,7 @@ func slabOf(s *oracle.FilmSlab) pageSlab {
 		case o.Own:
 			state = "own"
 		}
-		out.Objects = append(out.Objects, pageObject{state, o.Names, o.Bad + 1, dumpOf(&o)})
+		out.Objects = append(out.Objects, pageObject{state, o.Names, o.Bad + 1, dumpOf(&o), o.Red})
 	}
 	return out
 }

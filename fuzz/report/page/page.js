@@ -206,13 +206,15 @@
 				role: "img", "aria-label": `slab at page ${s.p}: ` + s.x.map((o, n) =>
 					`object ${n} ${o.s}${o.n || ""}${o.b ? ", damaged" : ""}`).join("; ") });
 			s.x.forEach((o, n) => {
-				const g = draw("g", { class: `cell ${o.b ? "bad" : o.s}${cache.Debug ? " debug" : ""}` });
+				const red = o.r ? " red " + o.r : cache.Debug ? " debug" : "";
+				const g = draw("g", { class: `cell ${o.b ? "bad" : o.s}${red}` });
 				g.append(draw("rect", { x: x(n), y: y(n), width: w, height: h, rx: 3 }));
 				const text = o.n ? o.n.trim() : String(n);
 				g.append(draw("text", { x: x(n) + w / 2, y: y(n) + 20 },
 					text.length > 6 ? text.slice(0, 5) + "…" : text));
 				const at = BigInt(s.a) + BigInt(n) * BigInt(cache.Stride || 0);
 				g.append(draw("title", {}, `object ${n} at 0x${at.toString(16)}: ${o.s}${o.n || ""}` +
+					(o.r ? `; red zones ${o.r}` : "") +
 					(o.b ? `; byte ${o.b - 1} is not its owner's` : "")));
 				svg.append(g);
 			});
