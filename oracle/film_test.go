@@ -73,6 +73,12 @@ func TestFilm(t *testing.T) {
 			t.Errorf("frame %d is %s of %s in line %d, want %s of %s in line %d", i, fr.Point,
 				fr.Task, fr.Line, e.Kind, e.Where.Task, e.Where.Line)
 		}
+		// Locks are taken with interrupts off here, and who gives one back has it.
+		look, words := &fr.CPUs[fr.CPU], strings.Fields(fr.Point)
+		last := append([]string{""}, look.Held...)[len(look.Held)]
+		if words[0] == "unlock" && last != words[1] || words[0] == "lock" && !look.IRQsOff {
+			t.Errorf("frame %d: at %s the CPU is %+v", i, fr.Point, look)
+		}
 		if fr.Chosen == " interrupt irq0" {
 			interrupts++
 			if fr.Point != "cmpxchg cpu_slab.freelist 1" || fr.Line != 1 {

@@ -192,6 +192,22 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestMatrix: only what nobody expects is counted, and subjects that only findings name are there.
+func TestMatrix(t *testing.T) {
+	r, _ := run(t)
+	m := matrixOf(r)
+	sums := map[string]int{}
+	for _, row := range m.Rows {
+		for _, n := range row.Found {
+			sums[row.Name] += n
+		}
+	}
+	if len(m.Rows) != 3 || sums["slub-2008-cmpxchg"] != 1 || sums["slub-2008-seq"] != 0 ||
+		sums[hostile] != 1 {
+		t.Errorf("%v of %d rows", sums, len(m.Rows))
+	}
+}
+
 // TestJUnit: it is well-formed, and its counts are those of its cases.
 func TestJUnit(t *testing.T) {
 	r, _ := run(t)
