@@ -111,7 +111,8 @@ func TestBrowser(t *testing.T) {
 	lines := strings.Split(seen, "\n")
 	want := []string{
 		`^start \| 41 of 46 \| cpu0 on CPU 0, in cpu0 a = alloc c: before cmpxchg ` +
-			`cpu_slab.freelist 1✖ freelist leaves its slab.*\| 2 live \| 62 arrows \| cpu0 a = alloc c `,
+			`cpu_slab.freelist 1✖ freelist leaves its slab.*\| 2 live \| 62 arrows ` +
+			`\| cpu0 a = alloc c `,
 		`^Home \| 1 of 46 \| .*before load cpu_slab.freelist 1 \| 0 live \| 0 arrows`,
 		`^Right \| 2 of 46 `,
 		// A page is taken.
