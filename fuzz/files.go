@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -21,8 +22,9 @@ func WriteFile(path string, write func(io.Writer) error) error {
 }
 
 func writeFile(path string, sync bool, write func(io.Writer) error) error {
-	perm := os.FileMode(0o666)
+	perm, there := os.FileMode(0o666), false
 	if info, err := os.Stat(path); err == nil {
+		there = true
 		if !info.Mode().IsRegular() {
 			return writeThrough(path, write)
 		}
@@ -35,7 +37,12 @@ func writeFile(path string, sync bool, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	err = write(tmp)
+	if there {
+		err = tmp.Chmod(perm) // whatever the umask
+	}
+	if err == nil {
+		err = write(tmp)
+	}
 	if err == nil && sync {
 		err = tmp.Sync()
 	}
@@ -64,9 +71,44 @@ func writeThrough(path string, write func(io.Writer) error) error {
 	return err
 }
 
+// baseMost is how much of a file's name is in that of the hidden one: a name may have 255 bytes.
+const baseMost = 200
+
+// WriteNew is WriteBytes to a file that must not be there: then it is left as it is, and the error
+// is fs.ErrExist. Of several who write the same name at once one has it.
+func WriteNew(path string, data []byte) error {
+	tmp, err := createBeside(path, 0o666)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if e := tmp.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	err = os.Link(tmp.Name(), path)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// A file system without links: the best there is.
+	if _, e := os.Lstat(path); e == nil {
+		return fs.ErrExist
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
 // createBeside makes a hidden file of a new name in the folder of path.
 func createBeside(path string, perm os.FileMode) (*os.File, error) {
 	dir, base := filepath.Split(path)
+	if len(base) > baseMost {
+		base = base[:baseMost]
+	}
 	for n := 0; ; n++ {
 		name := fmt.Sprintf("%s.%s.%d-%d.tmp", dir, base, os.Getpid(), n)
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
@@ -94,9 +136,10 @@ func whole(data []byte) func(io.Writer) error {
 // halfWritten is the name of a file that createBeside made.
 var halfWritten = regexp.MustCompile(`^\..+\.([0-9]+)-[0-9]+\.tmp$`)
 
-// RemoveHalf removes from a folder what WriteFile had not yet renamed when its process was killed.
-// Files of processes that live are left. A folder that is not there has none.
-func RemoveHalf(dir string) error {
+// RemoveHalf removes from a folder what WriteFile had not yet renamed when its process was killed:
+// of the files that mine says are the caller's by their names, nil for all. Files of processes that
+// live are left. A folder that is not there has none.
+func RemoveHalf(dir string, mine func(name string) bool) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -106,6 +149,13 @@ func RemoveHalf(dir string) error {
 	}
 	for _, e := range entries {
 		if !Half(e.Name()) || !e.Type().IsRegular() {
+			continue
+		}
+		name := e.Name()[1:] // .NAME.PID-N.tmp
+		for range 2 {
+			name = name[:strings.LastIndexByte(name, '.')]
+		}
+		if mine != nil && !mine(name) {
 			continue
 		}
 		pid, err := strconv.Atoi(halfWritten.FindStringSubmatch(e.Name())[1])

@@ -167,3 +167,30 @@ func recycled(t *testing.T) []byte {
 	t.Fatal("no such regression")
 	return nil
 }
+
+// TestKnownGeneric: a title that any fault may lead to does not say which bug it is, but where
+// what was met together is sorted; as the title of a bug itself it does.
+func TestKnownGeneric(t *testing.T) {
+	var strict Known
+	loose := Known{Loose: true}
+	for _, k := range []*Known{&strict, &loose} {
+		k.Add("s", "slab lost", "outcomes differ", "pages leaked")
+		if _, ok := k.Find("s", "x", "pages leaked"); !ok {
+			t.Error("another title of the bug is not known")
+		}
+	}
+	if first, ok := strict.Find("s", "freelist cycle", "outcomes differ"); ok {
+		t.Errorf("a consequence makes it %s", first)
+	}
+	if _, ok := strict.Find("s", "outcomes differ"); ok {
+		t.Error("a bug of its own is known by what another led to")
+	}
+	first, ok := loose.Find("s", "freelist cycle", "outcomes differ")
+	if !ok || first != "slab lost" {
+		t.Errorf("met together: %q, %v", first, ok)
+	}
+	strict.Add("s", "outcomes differ")
+	if _, ok := strict.Find("s", "outcomes differ"); !ok {
+		t.Error("the title itself is not known")
+	}
+}

@@ -3,6 +3,7 @@ package fuzz
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -123,5 +124,48 @@ func TestSaveCommand(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), c.want+file) {
 			t.Errorf("error %v, no %q in the report:\n%s", err, c.want+file, text)
 		}
+	}
+}
+
+// TestWriteNew: a file that is there stays as it is, and of many who write one at once one has it.
+func TestWriteNew(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a.prog")
+	const writers = 8
+	won := make(chan error, writers)
+	for i := range writers {
+		go func() { won <- WriteNew(name, []byte{byte('0' + i)}) }()
+	}
+	first := 0
+	for range writers {
+		switch err := <-won; {
+		case err == nil:
+			first++
+		case !errors.Is(err, fs.ErrExist):
+			t.Error(err)
+		}
+	}
+	text, err := os.ReadFile(name)
+	if err != nil || first != 1 || len(text) != 1 {
+		t.Errorf("%d have it, it is %q, error %v", first, text, err)
+	}
+	only(t, dir, "a.prog")
+}
+
+// TestWriteLong: a name may be as long as the file system takes it, and a file keeps its
+// permissions whatever the umask.
+func TestWriteLong(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, strings.Repeat("x", 250))
+	for _, text := range []string{"one", "two"} {
+		if err := WriteBytes(name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(name, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o666 {
+		t.Errorf("%v, error %v", info.Mode(), err)
 	}
 }

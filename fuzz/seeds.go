@@ -49,7 +49,7 @@ func programs() iter.Seq[*prog.Program] {
 			}
 			p, err := f.Program()
 			if err != nil {
-				panic("allocfuzz: committed program: " + err.Error())
+				continue // the tests of the corpus and corpus verify name it
 			}
 			if !yield(p) {
 				return

@@ -158,15 +158,20 @@ func (a *app) addPrograms(files []string, f *addFlags) error {
 	}
 	ctx, done := interruptible()
 	defer done()
+	a.in = untilDone(ctx, a.in)
 	r := engine.NewReplayer(oracle.Options{})
 	defer r.Close()
 	a.doc.Corpus = &corpusDoc{}
 	for _, name := range files {
 		known, err := engine.Expected(root) // what was added just now counts
 		if err != nil {
-			return err
+			a.sayf("not read, and what it expects is not known: %v", err)
 		}
 		p, err := a.program(name)
+		if ctx.Err() != nil {
+			a.interrupted()
+			return nil
+		}
 		if err != nil {
 			a.fail(err)
 			continue
@@ -196,7 +201,11 @@ func (a *app) addProgram(list []engine.Replay, p *prog.Program, known *fuzz.Know
 	var last error
 	for i := range list {
 		v := list[i].Verdict
-		if list[i].Err != nil || v.Finding == nil {
+		if list[i].Err != nil {
+			last = list[i].Err
+			continue
+		}
+		if v.Finding == nil {
 			continue
 		}
 		finding := engine.NewFinding(v.Finding, p.File, "")
@@ -281,10 +290,7 @@ func (a *app) verify(paths []string) error {
 	ctx, done := interruptible()
 	defer done()
 	root, _ := engine.FindRoot(".")
-	known, err := engine.Expected(root)
-	if err != nil {
-		known = &fuzz.Known{} // the file that is wrong is told below
-	}
+	known, _ := engine.Expected(root) // a file that is wrong is told below
 	checks, err := regress.VerifyAll(ctx, known, files)
 	if err != nil {
 		a.interrupted()

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -120,6 +121,10 @@ func (a *app) onStore(f *inputFlags,
 	}
 	changes := map[string]workingDoc{}
 	err = do(s, changes)
+	if errors.Is(err, context.Canceled) {
+		a.interrupted()
+		err = nil
+	}
 	if e := a.listWorking(s, changes); err == nil {
 		err = e
 	}
@@ -172,7 +177,14 @@ func (a *app) importInputs(s *store.Store, target string, paths []string,
 			continue
 		}
 		for _, name := range files {
-			data, err := readAny(name)
+			data, err := readAny(target, name)
+			if err != nil && name == at {
+				if !strings.HasPrefix(err.Error(), name) {
+					err = fmt.Errorf("%s: %w", name, err)
+				}
+				a.fail(err)
+				continue
+			}
 			if err != nil {
 				a.skipped([]store.Problem{{File: name, Why: err.Error()}})
 				continue
@@ -204,10 +216,13 @@ func filesOf(at string) ([]string, error) {
 	return out, nil
 }
 
-// readAny reads an input of any kind.
-func readAny(name string) ([]byte, error) {
-	if filepath.Ext(name) != ".prog" {
+// readAny reads an input of any kind for a target.
+func readAny(target, name string) ([]byte, error) {
+	if filepath.Ext(name) != ".prog" || target == fuzz.Prog {
 		return store.ReadInput(name)
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("is no file")
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -430,6 +445,9 @@ func (a *app) merge(ctx context.Context, s *store.Store, f *inputFlags, dirs []s
 	}
 	offered := map[string][]store.Input{}
 	for _, dir := range dirs {
+		if _, err := os.Stat(dir); err != nil {
+			return fileError(dir, err)
+		}
 		for _, t := range fuzz.Entries() {
 			at := filepath.Join(dir, t)
 			if name == t {

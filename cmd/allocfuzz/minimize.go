@@ -172,6 +172,10 @@ func (x *minimizing) file(ctx context.Context, name string) error {
 	limited, cancel := context.WithTimeout(ctx, x.f.most)
 	defer cancel()
 	res, err := minimise.Program(limited, p, *bug, opt)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%s: %s: --for %v was over before the program was run: give it more time",
+			p.File, bug.Identity, x.f.most)
+	}
 	if err != nil {
 		return err
 	}
@@ -292,12 +296,17 @@ func (x *minimizing) deadly(ctx context.Context, p *prog.Program, subjects []*im
 		if err != nil {
 			return nil, nil, err
 		}
-		death, err := one.Probe(ctx, p)
-		if err != nil || death != nil && x.wants(death) {
-			return one, death, err
+		found, err := one.Probe(ctx, p)
+		if err != nil || found != nil && x.wants(found) {
+			return one, found, err
+		}
+		if found != nil {
+			death = found
 		}
 	}
-	return nil, nil, nil
+	// It must not be run here.
+	return nil, nil, fmt.Errorf("%s: it shows %q, not what was asked for: ask for that, or leave "+
+		"its subject out", p.File, death.Identity())
 }
 
 // child is this command, replaying what it reads on some subjects.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,6 +76,9 @@ func (a *app) reproduce(name string, f *reproduceFlags) error {
 		return fmt.Errorf("--format %q: expected one of %s", f.format,
 			strings.Join(reproduceFormats, ", "))
 	}
+	if !token.IsIdentifier(f.pkg) || f.pkg == "_" {
+		return fmt.Errorf("--package %q: expected the name of a Go package", f.pkg)
+	}
 	subjects, err := f.pick.subjects()
 	if err != nil {
 		return err
@@ -98,12 +102,19 @@ func (a *app) reproduce(name string, f *reproduceFlags) error {
 	if err != nil {
 		return err
 	}
+	var stale error
 	for i := range list {
+		if stale == nil {
+			stale = list[i].Err // a place in a schedule that is not there
+		}
 		if list[i].Err == nil && list[i].Report != nil {
 			a.found()
 			a.doc.Findings = append(a.doc.Findings, list[i].Findings...)
 			return a.reproduced(name, &list[i], f)
 		}
+	}
+	if stale != nil {
+		return stale
 	}
 	a.sayf("%s: nothing was found on the %d subjects that ran; name one with --subject", p.File,
 		len(list))

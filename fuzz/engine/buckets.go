@@ -31,7 +31,7 @@ type bucket struct {
 // which finding lost: the one whose program is larger, if any.
 func (b *Buckets) Add(f Finding, size int64) (fresh bool, lost *Finding) {
 	if b.list == nil {
-		b.list = map[string]*bucket{}
+		b.list, b.known.Loose = map[string]*bucket{}, true
 	}
 	b.known.Add(f.Subject, f.Title, f.Also...)
 	key := b.key(&f)

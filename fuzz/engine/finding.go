@@ -73,6 +73,9 @@ func ReadReport(name string) (Finding, error) {
 		}
 		f.set(key, value)
 	}
+	if fuzz.TargetNamed(f.Subject) != nil { // an input ended the whole process
+		f.Target, f.Subject = f.Subject, ""
+	}
 	head := f.Subject + ": " + f.Title + " in "
 	f.Verb, _ = strings.CutPrefix(f.Identity, head)
 	return f, nil

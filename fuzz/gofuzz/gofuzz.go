@@ -33,7 +33,7 @@ func Decode(text []byte) ([]byte, error) {
 		return nil, errors.New(`2: expected one value and no more, []byte("…")`)
 	}
 	data, err := strconv.Unquote(value)
-	if err != nil {
+	if err != nil || value[0] == '\'' {
 		return nil, errors.New("2: the []byte is no Go string")
 	}
 	return []byte(data), nil

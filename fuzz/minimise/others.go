@@ -11,8 +11,8 @@ import (
 )
 
 // Others gives a result the schedules of the given program p that expect bugs of other subjects,
-// and returns those that it cannot keep. A schedule is kept when the one that the result has, or
-// line order, shows the same title there.
+// and returns those that it cannot keep, those that expect nothing among them. A schedule is kept
+// when the one that the result has, or line order, shows the same title there.
 func Others(p *prog.Program, res *Result, opt oracle.Options) (lost []*prog.Sched) {
 	if res.Flaky || len(res.Program.Scheds) == 0 {
 		return nil
@@ -20,10 +20,17 @@ func Others(p *prog.Program, res *Result, opt oracle.Options) (lost []*prog.Sche
 	r := oracle.NewRunner()
 	defer r.Close()
 	own := res.Program.Scheds[0]
+	used := oracle.Block(p, res.Bug.Subject) // it may be one for any subject
 	for i := range p.Scheds {
 		s := &p.Scheds[i]
 		v, ok := all.Lookup(s.Subject)
-		if s.Bug == "" || s.Subject == own.Subject || ok && v.Name == own.Subject {
+		if s == used || s.Subject == own.Subject || ok && v.Name == own.Subject {
+			continue
+		}
+		if s.Bug == "" { // what it is for, nobody says
+			if len(s.Departures) > 0 {
+				lost = append(lost, s)
+			}
 			continue
 		}
 		if !ok || !other(r, res.Program, v, s, opt) {

@@ -2,6 +2,7 @@ package nightly
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,11 +31,19 @@ type Arm struct {
 	States map[string]int `json:"states,omitempty"`
 }
 
+// fits says whether the arms of a state are those of another.
+func (s *State) fits(other *State) bool {
+	return slices.EqualFunc(s.Arms, other.Arms, func(a, b *Arm) bool {
+		return a != nil && a.Name == b.Name && a.Target == b.Target && a.Next >= 0 &&
+			slices.Equal(a.Subjects, b.Subjects)
+	})
+}
+
 // compares are the targets that hold subjects against each other: they have all of them.
 var compares = map[string]bool{"FuzzSequential": true, "FuzzPairs": true, fuzz.Prog: true}
 
-// Arms are those of a night: the explorers, the targets that compare subjects with all of them, and
-// the others with a family each.
+// Arms are those of a night: the explorers with the simulated subjects, the targets that compare
+// subjects with all of them, and the others with a family each.
 func Arms(targets []string, subjects []*impls.Variant) []*Arm {
 	all := fuzz.Names(subjects)
 	family := map[string][]string{}
@@ -46,7 +55,14 @@ func Arms(targets []string, subjects []*impls.Variant) []*Arm {
 		}
 		family[f] = append(family[f], v.Name)
 	}
-	out := []*Arm{{Name: "explorers", Subjects: all}}
+	// Allocators from outside have no points to search, and may end the process.
+	var simulated []string
+	for _, v := range subjects {
+		if v.Row != "" {
+			simulated = append(simulated, v.Name)
+		}
+	}
+	out := []*Arm{{Name: "explorers", Subjects: simulated}}
 	for _, t := range targets {
 		if compares[t] || len(order) == 1 {
 			out = append(out, &Arm{Name: t, Target: t, Subjects: all})

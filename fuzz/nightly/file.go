@@ -178,10 +178,7 @@ func (w *work) race(ctx context.Context, file string) string {
 
 // verify replays everything that is committed.
 func (w *work) verify(ctx context.Context) error {
-	known, err := engine.Expected(w.opt.Root) // with what this night has added
-	if err != nil {
-		return err
-	}
+	known, _ := engine.Expected(w.opt.Root) // with what this night has added; see below
 	names, err := regress.Committed(w.opt.Root)
 	if err != nil {
 		return err

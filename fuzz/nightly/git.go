@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"allocfuzz/corpus/prog"
@@ -23,12 +24,23 @@ const BranchPrefix = "nightly/"
 // stay as they are. Nothing is ever pushed.
 type branch struct {
 	root, name, tree string
+	prefix           string // from the top of the repository to the sources
+}
+
+// ofRepository says whether a variable of the environment makes git work on another repository than
+// that of its folder, as those do that a hook is started with.
+func ofRepository(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX",
+		"GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_NAMESPACE",
+		"GIT_ALTERNATE_OBJECT_DIRECTORIES"}, name)
 }
 
 // git runs git in a folder and returns what it prints.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), ofRepository), "GIT_TERMINAL_PROMPT=0")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -55,14 +67,20 @@ func newBranch(ctx context.Context, root, name, tmp string) (*branch, error) {
 	if _, err := git(ctx, root, "var", "GIT_COMMITTER_IDENT"); err != nil {
 		return nil, fmt.Errorf("--commit: %w", err)
 	}
-	b := &branch{root: root, name: name, tree: filepath.Join(tmp, "tree")}
+	prefix, err := git(ctx, root, "rev-parse", "--show-prefix")
+	if err != nil {
+		return nil, fmt.Errorf("--commit: %w", err)
+	}
+	b := &branch{root: root, name: name, tree: filepath.Join(tmp, "tree"), prefix: prefix}
 	if _, err := git(ctx, root, "worktree", "prune"); err != nil { // of a night that was killed
 		return nil, err
 	}
-	args := []string{"worktree", "add", "--quiet", b.tree, name}
+	// Twice --force: also over one that was half made and is locked. It is this night's own folder.
+	args := []string{"worktree", "add", "--quiet", "--force", "--force", b.tree, name}
 	_, err = git(ctx, root, "rev-parse", "--verify", "--quiet", "refs/heads/"+name)
 	if err != nil {
-		args = []string{"worktree", "add", "--quiet", "-b", name, b.tree, "HEAD"}
+		args = []string{"worktree", "add", "--quiet", "--force", "--force", "-b", name, b.tree,
+			"HEAD"}
 	}
 	if _, err := git(ctx, root, args...); err != nil {
 		return nil, fmt.Errorf("--commit: %w", err)
@@ -74,7 +92,7 @@ func newBranch(ctx context.Context, root, name, tmp string) (*branch, error) {
 // one that has it is returned.
 func (b *branch) add(ctx context.Context, p *prog.Program, f *engine.Finding) (file, commit string,
 	err error) {
-	at, err := regress.Write(filepath.Join(b.tree, regress.Folder), p, f)
+	at, err := regress.Write(filepath.Join(b.tree, b.prefix, regress.Folder), p, f)
 	if err != nil {
 		return "", "", err
 	}
@@ -88,7 +106,9 @@ func (b *branch) add(ctx context.Context, p *prog.Program, f *engine.Finding) (f
 	if _, err := git(ctx, b.tree, "diff", "--cached", "--quiet", "--", file); err != nil {
 		message := fmt.Sprintf("corpus/regress: %s\n\n%s.\nClass %s, %s; the program is minimised "+
 			"and replays strictly.\n", f.Identity, p.Head.Found, f.Class, p.Head.Date)
-		if _, err := git(ctx, b.tree, "commit", "--quiet", "-m", message, "--", file); err != nil {
+		// Hooks and signatures are for people: nobody is there to be asked.
+		if _, err := git(ctx, b.tree, "-c", "commit.gpgsign=false", "commit", "--quiet",
+			"--no-verify", "-m", message, "--", file); err != nil {
 			return file, "", err
 		}
 	}
@@ -115,8 +135,8 @@ func branchExpectations(ctx context.Context, root, tmp string) (*fuzz.Known, err
 		return k, err
 	}
 	for _, ref := range strings.Fields(names) {
-		files, err := git(ctx, root, "diff", "--name-only", "--diff-filter=A", "-z", "HEAD..."+ref,
-			"--", regress.Folder)
+		files, err := git(ctx, root, "diff", "--name-only", "--relative", "--diff-filter=A", "-z",
+			"HEAD..."+ref, "--", regress.Folder)
 		if err != nil {
 			return k, err
 		}
@@ -124,7 +144,7 @@ func branchExpectations(ctx context.Context, root, tmp string) (*fuzz.Known, err
 			if filepath.Ext(file) != ".prog" {
 				continue
 			}
-			text, err := git(ctx, root, "show", ref+":"+file)
+			text, err := git(ctx, root, "show", ref+":./"+file)
 			if err != nil {
 				return k, err
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"allocfuzz/fuzz"
@@ -51,7 +52,7 @@ type Night struct {
 // Begin takes up the night that a folder has the state of when that is not over and was asked to
 // do the same, and begins one otherwise. It says whether it was taken up.
 func (n *Night) Begin(fresh *State, anew bool) (resumed bool, err error) {
-	if err := fuzz.RemoveHalf(n.Dir); err != nil { // nobody else writes here: see Lock
+	if err := fuzz.RemoveHalf(n.Dir, nil); err != nil { // nobody else writes here: see Lock
 		return false, err
 	}
 	old, err := Load(n.Dir)
@@ -65,6 +66,8 @@ func (n *Night) Begin(fresh *State, anew bool) (resumed bool, err error) {
 	}
 	switch {
 	case old == nil || old.Ended || anew:
+	case old.Key == fresh.Key && !old.fits(fresh):
+		n.Log("the state of the last night is damaged: a new one begins")
 	case old.Key != fresh.Key:
 		n.Log("the last night was not over, and was asked to do something else: a new one begins")
 	default:
@@ -105,6 +108,10 @@ func (n *Night) Run(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if ctx.Err() == nil && !slices.ContainsFunc(s.Arms, func(a *Arm) bool { return a.Slices > 0 }) {
+		n.Faults = append(n.Faults, fmt.Errorf("the %v were over before anything was fuzzed: "+
+			"give --for more time", budget))
 	}
 	if err := n.Steps.Finish(ctx, s); err != nil {
 		return err
@@ -154,8 +161,12 @@ func (n *Night) file(ctx context.Context) error {
 			return nil // the next night files it
 		}
 		f, err := n.Steps.File(ctx, n.State, report)
-		if err != nil {
+		if err != nil && (Stops(err) || ctx.Err() != nil) {
 			return fmt.Errorf("%s: %w", report, err)
+		}
+		if err != nil { // one report must not keep the night from going on
+			n.Faults = append(n.Faults, fmt.Errorf("%s: %w", report, err))
+			f = &Filed{Fate: Faulty, Why: err.Error()}
 		}
 		if f == nil {
 			continue // cut short
@@ -173,7 +184,7 @@ func (n *Night) file(ctx context.Context) error {
 // tell says what became of a finding.
 func (n *Night) tell(f *Filed) {
 	switch f.Fate {
-	case Same:
+	case Same, Faulty:
 	case Regression:
 		n.Log("FOUND %s: %d lines, %s", f.Identity, f.Lines, f.File)
 	default:

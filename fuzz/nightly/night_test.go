@@ -55,7 +55,7 @@ func (p *play) at() error {
 
 func (p *play) Prepare(_ context.Context, s *State) error {
 	s.Spend(Building, time.Second)
-	if err := fuzz.RemoveHalf(filepath.Join(p.dir, "regress")); err != nil { // as New does
+	if err := fuzz.RemoveHalf(filepath.Join(p.dir, "regress"), nil); err != nil { // as New does
 		return err
 	}
 	return p.at()

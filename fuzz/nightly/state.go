@@ -76,10 +76,11 @@ const (
 	Same       Fate = "same"       // a bug that this night has met before
 	Flaky      Fate = "flaky"      // it does not show each time
 	Kept       Fate = "kept"       // what ends its process, and would end every test
+	Faulty     Fate = "fault"      // a report that nothing could be made of
 )
 
 // New says whether it is a bug that nobody knew of.
-func (f *Filed) New() bool { return f.Fate != Same }
+func (f *Filed) New() bool { return f.Fate != Same && f.Fate != Faulty }
 
 // Spend counts time.
 func (s *State) Spend(k Kind, d time.Duration) {
@@ -114,7 +115,7 @@ func (s *State) Handled(report string) bool {
 
 // Bugs are the bugs that the night filed.
 func (s *State) Bugs() *fuzz.Known {
-	k := &fuzz.Known{}
+	k := &fuzz.Known{Loose: true}
 	for _, f := range s.Filed {
 		k.Add(f.Subject, f.Title, f.Also...)
 	}

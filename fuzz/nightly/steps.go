@@ -19,6 +19,7 @@ import (
 	"allocfuzz/fuzz/store"
 	"allocfuzz/fuzz/thin"
 	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
 )
 
 // Options say what a night is to do.
@@ -41,8 +42,9 @@ type Options struct {
 
 // Key is what must be the same for a night to be taken up again.
 func (o *Options) Key() string {
-	return fmt.Sprintf("%s; %s; debug %q, rules %s; %v; commit %v", strings.Join(o.Targets, ","),
-		strings.Join(fuzz.Names(o.Subjects), ","), o.Boot.Debug, o.Boot.Rules, o.Budget, o.Commit)
+	return fmt.Sprintf("%s; %s; %s; debug %q, rules %s; %v; commit %v on %s; out %s", o.Root,
+		strings.Join(o.Targets, ","), strings.Join(fuzz.Names(o.Subjects), ","), o.Boot.Debug,
+		o.Boot.Rules, o.Budget, o.Commit, o.Branch, o.Out)
 }
 
 // Fresh is the state of a night that begins.
@@ -94,7 +96,7 @@ func New(ctx context.Context, opt Options, s *State) (Steps, *Ending, error) {
 		}
 	}
 	for _, dir := range []string{w.out, filepath.Join(opt.Root, regress.Folder)} {
-		if err := fuzz.RemoveHalf(dir); err != nil && !readOnly(err) {
+		if err := fuzz.RemoveHalf(dir, nil); err != nil && !readOnly(err) {
 			return nil, nil, err
 		}
 	}
@@ -103,7 +105,7 @@ func New(ctx context.Context, opt Options, s *State) (Steps, *Ending, error) {
 		return nil, nil, err
 	}
 	if w.known, err = engine.Expected(opt.Root); err != nil {
-		return nil, nil, err
+		opt.Log("not read, and what it expects is not known: %v", err)
 	}
 	if opt.Commit {
 		if w.branch, err = newBranch(ctx, opt.Root, opt.Branch, w.tmp); err != nil {
@@ -150,8 +152,7 @@ func (w *work) Prepare(ctx context.Context, s *State) error {
 func (w *work) branches(ctx context.Context) error {
 	more, err := branchExpectations(ctx, w.opt.Root, w.tmp)
 	if err != nil {
-		w.opt.Log("regressions on branches of other nights are not known: %v", err)
-		return nil
+		w.opt.Log("not all regressions on branches of other nights are known: %v", err)
 	}
 	w.known.Join(more)
 	return nil
@@ -188,6 +189,9 @@ func (w *work) Slice(ctx context.Context, s *State, a *Arm, d time.Duration) (*S
 	start := time.Now()
 	res, err := w.job.Slice(ctx, slice)
 	s.Spend(Fuzzing, time.Since(start))
+	if e := w.reportDeaths(res.Fresh); e != nil {
+		err = errors.Join(err, e)
+	}
 	start = time.Now()
 	if w.taken[a.Target] == nil {
 		w.taken[a.Target] = map[string]bool{}
@@ -201,6 +205,23 @@ func (w *work) Slice(ctx context.Context, s *State, a *Arm, d time.Duration) (*S
 	return &SliceReport{Execs: res.Execs, Points: res.Points, New: res.New, Corpus: res.Corpus,
 		Seconds: res.Seconds, Flake: res.Ending == engine.Flake, Death: res.Ending.Death(),
 		Known: res.Known}, err
+}
+
+// reportDeaths writes a report of each finding that has none, since its worker could write none.
+func (w *work) reportDeaths(list []engine.Finding) error {
+	for i := range list {
+		f := &list[i]
+		name := strings.TrimSuffix(f.File, ".prog") + ".txt"
+		if _, err := os.Stat(name); err == nil || f.Class != fault.Process.String() {
+			continue
+		}
+		text := fmt.Sprintf("TITLE: %s\nCLASS: %s\nIDENTITY: %s\nREPLAY: %s\n\n", f.Identity,
+			f.Class, f.Identity, f.Command)
+		if err := fuzz.WriteBytes(name, []byte(text)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Pending are the reports in the folder of findings.
@@ -240,13 +261,10 @@ func (w *work) Finish(ctx context.Context, s *State) error {
 	start = time.Now()
 	err = w.verify(ctx)
 	s.Spend(Verifying, time.Since(start))
-	if err != nil && ctx.Err() == nil {
-		return err
+	if ctx.Err() != nil {
+		err = nil
 	}
-	if err := os.RemoveAll(w.tmp); err != nil {
-		return err
-	}
-	return w.write(s)
+	return errors.Join(err, os.RemoveAll(w.tmp), w.write(s))
 }
 
 // A target's corpus is thinned when it has grown by so much since the last time: to build and run

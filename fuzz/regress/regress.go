@@ -61,7 +61,12 @@ func Write(dir string, p *prog.Program, f *engine.Finding) (file string, err err
 		have, err := os.ReadFile(file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return file, fuzz.WriteBytes(file, text)
+			err := fuzz.WriteNew(file, text)
+			if errors.Is(err, fs.ErrExist) { // somebody else was faster
+				n--
+				continue
+			}
+			return file, err
 		case err != nil:
 			return file, err
 		case bytes.Equal(have, text):

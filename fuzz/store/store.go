@@ -8,6 +8,7 @@ package store
 
 import (
 	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,7 +48,7 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 	for _, t := range targets {
-		if err := fuzz.RemoveHalf(filepath.Join(dir, t)); err != nil {
+		if err := fuzz.RemoveHalf(filepath.Join(dir, t), isName); err != nil {
 			return nil, err
 		}
 	}
@@ -60,6 +61,12 @@ func Name(data []byte) string { return fmt.Sprintf("%x", sha1.Sum(data)) }
 
 // nameLen is the number of hexadecimal digits of a name.
 const nameLen = 2 * sha1.Size
+
+// isName says whether a file is called as an input is.
+func isName(name string) bool {
+	_, err := hex.DecodeString(name)
+	return err == nil && len(name) == nameLen
+}
 
 // targetName is how fuzz targets are called.
 var targetName = regexp.MustCompile(`^Fuzz[A-Za-z0-9_]*$`)
@@ -256,7 +263,10 @@ func ReadInput(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > 4*inputMax {
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is no file")
+	}
+	if info.Size() > 4*inputMax+64 { // as a Go string
 		return nil, fmt.Errorf("%d bytes are too many for an input", info.Size())
 	}
 	text, err := os.ReadFile(name)
@@ -264,6 +274,9 @@ func ReadInput(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !gofuzz.Is(text) {
+		if len(text) > inputMax {
+			return nil, fmt.Errorf("%d bytes are too many for an input", len(text))
+		}
 		if len(filepath.Base(name)) == nameLen && Name(text) != filepath.Base(name) {
 			return nil, errors.New(notItsHash)
 		}
