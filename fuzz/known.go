@@ -33,8 +33,13 @@ type Known struct {
 
 // joins says whether a title that comes besides says which bug it is.
 func (k *Known) joins(title string) bool {
+	return k.Loose || !Generic(title)
+}
+
+// Generic says whether any fault may lead to what a title says.
+func Generic(title string) bool {
 	e, ok := fault.Lookup(fault.Title(title))
-	return k.Loose || !ok || e.Rule != fault.Difference && e.Rule != fault.History
+	return ok && (e.Rule == fault.Difference || e.Rule == fault.History)
 }
 
 // A knownTitle is a title of a subject.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
+	"allocfuzz/fuzz/store"
 )
 
 // open opens a file for reading; "-" is standard input. A folder is an error that
@@ -260,5 +262,17 @@ func (a *app) tellFormatted(name string, f fmtFlags, text, formatted []byte) {
 		fmt.Fprintln(a.out, name)
 	default:
 		a.out.Write(diff.Diff(name+".orig", text, name, formatted))
+	}
+}
+
+// unusable tells of a file that is no input: it is skipped, or an error when it was named.
+func (a *app) unusable(name string, named bool, err error) {
+	switch {
+	case !named:
+		a.skipped([]store.Problem{{File: name, Why: err.Error()}})
+	case strings.HasPrefix(err.Error(), name):
+		a.fail(err)
+	default:
+		a.fail(fmt.Errorf("%s: %w", name, err))
 	}
 }

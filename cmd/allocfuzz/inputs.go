@@ -178,15 +178,8 @@ func (a *app) importInputs(s *store.Store, target string, paths []string,
 		}
 		for _, name := range files {
 			data, err := readAny(target, name)
-			if err != nil && name == at {
-				if !strings.HasPrefix(err.Error(), name) {
-					err = fmt.Errorf("%s: %w", name, err)
-				}
-				a.fail(err)
-				continue
-			}
 			if err != nil {
-				a.skipped([]store.Problem{{File: name, Why: err.Error()}})
+				a.unusable(name, name == at, err)
 				continue
 			}
 			list = append(list, store.Input{Name: store.Name(data), Data: data})

@@ -17,6 +17,7 @@ import (
 	"allocfuzz/corpus/prog"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
+	"allocfuzz/impls/all"
 )
 
 // Folder is where the regressions of a checkout are, from its root.
@@ -33,7 +34,7 @@ type Meta struct {
 func Make(p *prog.Program, f *engine.Finding, m Meta) (*prog.Program, error) {
 	out := *p
 	out.File = ""
-	out.Head = prog.Head{Title: f.Title, Also: strings.Join(f.Also, "; "), Class: f.Class,
+	out.Head = prog.Head{Title: f.Title, Also: strings.Join(also(f), "; "), Class: f.Class,
 		Found: m.Found, Date: m.Date}
 	block := prog.Sched{Subject: f.Subject}
 	for i := range p.Scheds {
@@ -47,6 +48,24 @@ func Make(p *prog.Program, f *engine.Finding, m Meta) (*prog.Program, error) {
 		return nil, fmt.Errorf("as a regression: %w", err)
 	}
 	return &out, nil
+}
+
+// also are the other titles by which the bug of a finding is known from now on: those that it
+// showed, but for what any fault may lead to, and what its subject declares to be the same bug.
+func also(f *engine.Finding) (titles []string) {
+	list := slices.Clone(f.Also)
+	if v, ok := all.Lookup(f.Subject); ok {
+		declared := []string{v.Finds.Step, v.Finds.Consequence}
+		if slices.Contains(declared, f.Title) {
+			list = append(list, declared...)
+		}
+	}
+	for _, t := range list {
+		if t != "" && t != f.Title && !fuzz.Generic(t) && !slices.Contains(titles, t) {
+			titles = append(titles, t)
+		}
+	}
+	return titles
 }
 
 // Write writes a regression to a folder, under a name made of its subject and title that no file
