@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,6 +100,10 @@ func TestClusterBuild(t *testing.T) {
 	if list, err := os.ReadDir(out); err != nil || len(list) != len(want) {
 		t.Errorf("%d files, want %d: %v", len(list), len(want), list)
 	}
+	options, err := os.ReadFile(filepath.Join(out, "FuzzProg.options"))
+	if err != nil || !strings.Contains(string(options), "\ndict = FuzzProg.dict\n") {
+		t.Errorf("options %q, error %v", options, err)
+	}
 	dict := exec.Command(filepath.Join(out, "FuzzProg"), "-dict="+filepath.Join(out,
 		"FuzzProg.dict"), "-runs=0")
 	if text, err := dict.CombinedOutput(); err != nil ||
@@ -123,16 +128,18 @@ func TestRun(t *testing.T) {
 		return status, errs.String()
 	}
 	t.Setenv(fuzz.EnvSubjects, "slub-2008-seq")
-	if status, text := run("-for", "3s"); status != clean || strings.Contains(text, "CRASH") {
+	status, text := run("-for", "3s")
+	if status != clean || strings.Contains(text, "CRASH") {
 		t.Fatalf("a sound subject: status %d\n%s", status, text)
 	}
 	kept, err := os.ReadDir(filepath.Join(out, "corpus", "FuzzInterrupts"))
-	if err != nil || len(kept) == 0 {
-		t.Errorf("%d inputs kept, error %v", len(kept), err)
+	if err != nil || len(kept) == 0 ||
+		!strings.Contains(text, fmt.Sprintf(" %d inputs kept", len(kept))) {
+		t.Errorf("%d inputs kept, error %v, and it says\n%s", len(kept), err, text)
 	}
 	// One title of it is known, another is not.
 	t.Setenv(fuzz.EnvSubjects, "page-2001-percpu-preempt")
-	status, text := run("-for", "20s")
+	status, text = run("-for", "20s")
 	if status != found || !strings.Contains(text, "CRASH ") || !strings.Contains(text,
 		"corpus import --target FuzzInterrupts") {
 		t.Fatalf("an unsound subject: status %d\n%s", status, text)
