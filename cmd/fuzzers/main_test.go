@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,6 +36,13 @@ func TestUsage(t *testing.T) {
 	}
 	if _, err := os.Stat("x"); err == nil {
 		t.Error("a wrong command line made a folder")
+	}
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("CC", "")
+	t.Setenv("CLANG", "")
+	_, err := start(t.Context(), []string{"build", "-o", t.TempDir()}, &bytes.Buffer{})
+	if !errors.Is(err, libfuzzer.ErrNoClang) {
+		t.Errorf("without clang: %v", err)
 	}
 }
 
