@@ -324,6 +324,14 @@ func (x *minimizing) child(subjects []*impls.Variant) (*probe, error) {
 		Subject: subjects[0].Name, Limit: x.f.limit, Memory: memoryMax}}, nil
 }
 
+// ofSubject says whose schedule a block is.
+func ofSubject(s *prog.Sched) string {
+	if s.Subject == "" {
+		return ""
+	}
+	return " for " + s.Subject
+}
+
 // keep tells what became of a program and writes it down.
 func (x *minimizing) keep(name string, p *prog.Program, bug *minimise.Bug,
 	res *minimise.Result) error {
@@ -333,12 +341,22 @@ func (x *minimizing) keep(name string, p *prog.Program, bug *minimise.Bug,
 	}
 	lost := minimise.Others(p, res, x.replayer.Options)
 	for _, s := range lost {
-		x.sayf("%s: its schedule for %s does not show %q in what is left, and is left out",
-			p.File, s.Subject, s.Bug)
+		if s.Bug == "" {
+			x.sayf("%s: its schedule%s expects nothing, and is left out", p.File, ofSubject(s))
+			continue
+		}
+		x.sayf("%s: its schedule%s does not show %q in what is left, and is left out", p.File,
+			ofSubject(s), s.Bug)
 	}
-	if len(lost) > 0 && x.f.write {
-		return fmt.Errorf("%s: -w would lose schedules that expect bugs of other subjects; "+
-			"expected a program for one: use -o", p.File)
+	block := oracle.Block(p, bug.Subject)
+	switch {
+	case !x.f.write:
+	case len(lost) > 0:
+		return fmt.Errorf("%s: -w would lose schedules; expected a program with one: use -o",
+			p.File)
+	case block != nil && block.Bug != "" && !res.Report.Finding.Matches(block.Bug):
+		return fmt.Errorf("%s: -w would make a file that expects %q one of %q: change what it "+
+			"expects first, or use -o", p.File, block.Bug, res.Report.Finding.Title)
 	}
 	text := prog.Format(res.Program)
 	if out != "" && !res.Flaky {

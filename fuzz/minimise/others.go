@@ -20,12 +20,14 @@ func Others(p *prog.Program, res *Result, opt oracle.Options) (lost []*prog.Sche
 	r := oracle.NewRunner()
 	defer r.Close()
 	own := res.Program.Scheds[0]
-	used := oracle.Block(p, res.Bug.Subject) // it may be one for any subject
 	for i := range p.Scheds {
 		s := &p.Scheds[i]
 		v, ok := all.Lookup(s.Subject)
-		if s == used || s.Subject == own.Subject || ok && v.Name == own.Subject {
+		if s.Subject == own.Subject || ok && v.Name == own.Subject {
 			continue
+		}
+		if s.Subject == "" && s.Bug != "" && res.Report.Finding.Matches(s.Bug) {
+			continue // for any subject, and so for this one
 		}
 		if s.Bug == "" { // what it is for, nobody says
 			if len(s.Departures) > 0 {
