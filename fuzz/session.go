@@ -73,7 +73,7 @@ func (s *Session) learn(f corpus.File) {
 		panic("allocfuzz: committed program: " + err.Error())
 	}
 	for i, v := range s.Subjects {
-		if ok, _ := oracle.Applies(c, v); !ok || v.Row == "" {
+		if ok, _ := oracle.Applies(c, v); !ok || !v.Simulated() {
 			continue // an allocator from outside has no points of its own
 		}
 		res := s.runner.Run(c, v, oracle.Options{Trace: true, Shallow: true})

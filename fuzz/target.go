@@ -152,7 +152,7 @@ func Select(names string) ([]*impls.Variant, error) {
 // simulated leaves out the subjects that have no points, since they come from outside; all are
 // kept when none has.
 func simulated(subjects []*impls.Variant) []*impls.Variant {
-	return keep(subjects, func(v *impls.Variant) bool { return v.Row != "" })
+	return keep(subjects, (*impls.Variant).Simulated)
 }
 
 // debuggable leaves out the subjects that cannot be debugged; all are kept when none can.

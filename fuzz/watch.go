@@ -2,7 +2,6 @@ package fuzz
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -150,10 +149,13 @@ func saveEnd(identity string, title fault.Title, text []byte) error {
 	if n := len(identity) - len(title) - len(": "); n > 0 {
 		subject = " --subject " + identity[:n]
 	}
-	return WriteFile(name+".txt", func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "TITLE: %s\nCLASS: %s\nIDENTITY: %s\nREPLAY: allocfuzz "+
-			"replay%s %s\n\nPROGRAM\n%s", identity, fault.Process, identity, subject,
-			Argument(name+".prog"), text)
-		return err
-	})
+	head := DeathHead(identity, "allocfuzz replay"+subject+" "+Argument(name+".prog"))
+	return WriteBytes(name+".txt", append(head, "PROGRAM\n"+string(text)...))
+}
+
+// DeathHead is the head of the report of what ended its process, which no run can explain, with
+// the command that repeats it.
+func DeathHead(identity, command string) []byte {
+	return fmt.Appendf(nil, "TITLE: %s\nCLASS: %s\nIDENTITY: %s\nREPLAY: %s\n\n", identity,
+		fault.Process, identity, command)
 }

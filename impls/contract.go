@@ -348,6 +348,10 @@ type Variant struct {
 	Dial func() (Player, error)
 }
 
+// Simulated says whether v runs on the simulated machine, every step of which is a point. The
+// others come from outside: they have no points, and may end the process.
+func (v *Variant) Simulated() bool { return v.Row != "" }
+
 // For says whether v is made for a machine that preempts so.
 func (v *Variant) For(p machine.Preempt) bool {
 	for _, k := range v.Machines {

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/impls/fault"
@@ -60,5 +65,28 @@ func TestChecksPage(t *testing.T) {
 	}
 	if n := strings.Count(string(want), "\n## "); n < 6 {
 		t.Errorf("%d classes", n)
+	}
+}
+
+// TestHelpFiles: the programs of the corpus that the help of a command names are there.
+func TestHelpFiles(t *testing.T) {
+	root, err := engine.FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, seen := regexp.MustCompile(`corpus/[a-z0-9/-]+\.prog`), 0
+	a := &app{in: strings.NewReader(""), out: bufio.NewWriter(io.Discard), err: io.Discard}
+	for todo := []*cobra.Command{a.root()}; len(todo) > 0; todo = todo[1:] {
+		c := todo[0]
+		todo = append(todo, c.Commands()...)
+		for _, name := range file.FindAllString(c.Long+c.Example, -1) {
+			seen++
+			if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+				t.Errorf("%s: %v", c.CommandPath(), err)
+			}
+		}
+	}
+	if seen < 5 {
+		t.Errorf("%d files are named", seen)
 	}
 }

@@ -20,10 +20,9 @@ import (
 	"slices"
 	"strings"
 
-	reports "allocfuzz/fuzz/report"
-
 	"allocfuzz/corpus/prog"
 	"allocfuzz/corpus/trace"
+	reports "allocfuzz/fuzz/report"
 )
 
 // The exit statuses.

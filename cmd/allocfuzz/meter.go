@@ -5,12 +5,11 @@ import (
 	"os"
 	"time"
 
-	reports "allocfuzz/fuzz/report"
-
 	"github.com/mattn/go-isatty"
 	"github.com/schollz/progressbar/v3"
 
 	"allocfuzz/fuzz/engine"
+	reports "allocfuzz/fuzz/report"
 )
 
 // plainEvery is the time between two plain lines of progress.

@@ -205,7 +205,7 @@ func (x *minimizing) bug(ctx context.Context, p *prog.Program) (*minimise.Bug, m
 			return &minimise.Bug{Subject: v, Identity: death.Identity()}, opt, nil
 		}
 		bug, err := x.shown(ctx, p, subjects)
-		if bug != nil && bug.Subject.Row == "" {
+		if bug != nil && !bug.Subject.Simulated() {
 			opt.Limit = x.f.limit
 		}
 		if bug != nil || err != nil {
@@ -260,7 +260,7 @@ func (x *minimizing) shown(ctx context.Context, p *prog.Program, subjects []*imp
 func outside(subjects []*impls.Variant) []*impls.Variant {
 	var out []*impls.Variant
 	for _, v := range subjects {
-		if v.Row == "" && v.New != nil {
+		if !v.Simulated() && v.New != nil {
 			out = append(out, v)
 		}
 	}

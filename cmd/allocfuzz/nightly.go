@@ -10,13 +10,12 @@ import (
 	"syscall"
 	"time"
 
-	reports "allocfuzz/fuzz/report"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/fuzz/nightly"
+	reports "allocfuzz/fuzz/report"
 )
 
 // nightlyFlags are the flags of nightly.

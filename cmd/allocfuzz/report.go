@@ -174,7 +174,7 @@ func (a *app) programItems(ctx context.Context, p *reports.Projector, f *reportF
 		}
 		if len(f.pick.names) == 0 {
 			subjects = slices.DeleteFunc(slices.Clone(subjects), func(v *impls.Variant) bool {
-				return v.Row == ""
+				return !v.Simulated()
 			})[:1]
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/fuzz/reproduce"
-	"allocfuzz/impls"
 	"allocfuzz/oracle"
 )
 
@@ -51,7 +50,7 @@ func (a *app) reproduceCommand() *cobra.Command {
 		Example: "  allocfuzz reproduce corpus/regress/slub-2008-cmpxchg-aba.prog\n" +
 			"  allocfuzz reproduce --format fuzz -o fuzz/testdata/fuzz finding.prog\n" +
 			"  allocfuzz reproduce --package mine -o bug_test.go finding.prog\n" +
-			"  allocfuzz reproduce --format c -o bug.c corpus/seeds/kmalloc-realloc.prog",
+			"  allocfuzz reproduce --format c -o bug.c corpus/seeds/realloc.prog",
 		Args:              needOneFile,
 		ValidArgsFunction: completePrograms,
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -142,11 +141,7 @@ func (a *app) reproducedC(name, identity string, p *prog.Program) ([]byte, error
 
 // reproduced makes it of what a program showed.
 func (a *app) reproduced(name string, r *engine.Replay, f *reproduceFlags) error {
-	subjects := []*impls.Variant{r.Verdict.Subject}
-	if r.Against != nil {
-		subjects = []*impls.Variant{r.Against, r.Verdict.Subject}
-	}
-	identity, p := r.Verdict.Finding.Identity(), r.Report.Program
+	subjects, identity, p := r.Subjects(), r.Verdict.Finding.Identity(), r.Report.Program
 	var text []byte
 	var err error
 	switch f.format {

@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	reports "allocfuzz/fuzz/report"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
@@ -22,6 +20,7 @@ import (
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/fuzz/minimise"
+	reports "allocfuzz/fuzz/report"
 	"allocfuzz/fuzz/reproduce"
 	"allocfuzz/impls"
 	"allocfuzz/oracle"

@@ -53,6 +53,15 @@ func (p *Replay) Counts() Counts {
 	return CountsOf(1, &p.Verdict.Counts)
 }
 
+// Subjects are those that show it together: the one that a difference shows against, if one
+// does, and the subject.
+func (p *Replay) Subjects() []*impls.Variant {
+	if p.Against == nil {
+		return []*impls.Variant{p.Verdict.Subject}
+	}
+	return []*impls.Variant{p.Against, p.Verdict.Subject}
+}
+
 // Until calls f with the replayer's runner and waits until it returns or ctx ends.
 // When ctx ends first, f is left behind with that runner, the replayer takes a new
 // one, and Until is false. A panic of f is passed on with its stack.
@@ -223,11 +232,8 @@ func (r *Replayer) name(c *oracle.Compiled, p *Replay) {
 
 // command repeats what a subject showed.
 func (r *Replayer) command(c *oracle.Compiled, p *Replay) string {
-	subjects := p.Verdict.Subject.Name
-	if p.Against != nil {
-		subjects = p.Against.Name + "," + subjects
-	}
-	return "allocfuzz replay --subject " + subjects + r.Flags + " " + fuzz.Argument(c.Prog.File)
+	return "allocfuzz replay --subject " + strings.Join(fuzz.Names(p.Subjects()), ",") + r.Flags +
+		" " + fuzz.Argument(c.Prog.File)
 }
 
 // report explains a finding. One that comes of holding outcomes against what is

@@ -21,8 +21,6 @@ type RunOptions struct {
 	For    time.Duration // of each
 	Fork   int           // processes
 	Corpus string        // folder of corpora, a folder a target; "" is corpus in the build's
-	// GoOn has a target write what it finds to Findings and go on; else it ends with a crash.
-	GoOn bool
 }
 
 // A RunResult is what fuzzing a target gave.
@@ -132,9 +130,6 @@ func (e *engineRun) start(ctx context.Context, corpora ...string) ([]byte, error
 	cmd.Dir = work
 	cmd.Env = append(os.Environ(), fuzz.EnvFindings+"="+r.Dir, "TMPDIR="+work,
 		fuzz.EnvStats+"="+filepath.Join(work, "stats"))
-	if opt.GoOn {
-		cmd.Env = append(cmd.Env, fuzz.EnvGoOn+"=1")
-	}
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) && ctx.Err() == nil {

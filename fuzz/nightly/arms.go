@@ -58,7 +58,7 @@ func Arms(targets []string, subjects []*impls.Variant) []*Arm {
 	// Allocators from outside have no points to search, and may end the process.
 	var simulated []string
 	for _, v := range subjects {
-		if v.Row != "" {
+		if v.Simulated() {
 			simulated = append(simulated, v.Name)
 		}
 	}

@@ -64,7 +64,7 @@ type poisoned struct {
 	filed int
 }
 
-func (p *poisoned) Pending(*State) ([]string, error) { return []string{"a.txt", "b.txt"}, nil }
+func (p *poisoned) Pending() ([]string, error) { return []string{"a.txt", "b.txt"}, nil }
 
 func (p *poisoned) File(_ context.Context, _ *State, report string) (*Filed, error) {
 	p.filed++
@@ -87,7 +87,7 @@ func TestReportDeaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &State{}
-	list, err := w.Pending(s)
+	list, err := w.Pending()
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%q, error %v", list, err)
 	}

@@ -30,8 +30,8 @@ type Steps interface {
 	Prepare(ctx context.Context, s *State) error
 	// Slice spends about so much time on an arm.
 	Slice(ctx context.Context, s *State, a *Arm, d time.Duration) (*SliceReport, error)
-	// Pending are the reports of findings that are on disk, in order.
-	Pending(s *State) ([]string, error)
+	// Pending are the reports of findings that are on disk, in order, handled or not.
+	Pending() ([]string, error)
 	// File makes of a report what it becomes.
 	File(ctx context.Context, s *State, report string) (*Filed, error)
 	// Finish thins the corpora, replays what is committed, and clears away. It also comes when
@@ -149,7 +149,7 @@ func (n *Night) slice(ctx context.Context, a *Arm, d time.Duration) error {
 
 // file makes something of every report that is on disk and of which nothing was made.
 func (n *Night) file(ctx context.Context) error {
-	reports, err := n.Steps.Pending(n.State)
+	reports, err := n.Steps.Pending()
 	if err != nil {
 		return err
 	}

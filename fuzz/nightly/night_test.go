@@ -80,7 +80,7 @@ func (p *play) Slice(_ context.Context, s *State, a *Arm, d time.Duration) (*Sli
 	return r, p.at()
 }
 
-func (p *play) Pending(s *State) ([]string, error) {
+func (p *play) Pending() ([]string, error) {
 	names, err := filepath.Glob(filepath.Join(p.dir, "*.txt"))
 	for i := range names {
 		names[i] = filepath.Base(names[i])

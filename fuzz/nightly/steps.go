@@ -60,7 +60,7 @@ type work struct {
 	cache   string // of the fuzzer's corpora
 	tmp     string // thrown away
 	store   *store.Store
-	taken   map[string]map[string]bool // files of the fuzzer\'s corpora that it has, by target
+	taken   map[string]map[string]bool // files of the fuzzer's corpora that it has, by target
 	known   *fuzz.Known                // committed, here and on branches of nights
 	job     *engine.Job
 	branch  *branch // nil without commits
@@ -215,9 +215,7 @@ func (w *work) reportDeaths(list []engine.Finding) error {
 		if _, err := os.Stat(name); err == nil || f.Class != fault.Process.String() {
 			continue
 		}
-		text := fmt.Sprintf("TITLE: %s\nCLASS: %s\nIDENTITY: %s\nREPLAY: %s\n\n", f.Identity,
-			f.Class, f.Identity, f.Command)
-		if err := fuzz.WriteBytes(name, []byte(text)); err != nil {
+		if err := fuzz.WriteBytes(name, fuzz.DeathHead(f.Identity, f.Command)); err != nil {
 			return err
 		}
 	}
@@ -225,7 +223,7 @@ func (w *work) reportDeaths(list []engine.Finding) error {
 }
 
 // Pending are the reports in the folder of findings.
-func (w *work) Pending(s *State) ([]string, error) {
+func (w *work) Pending() ([]string, error) {
 	entries, err := os.ReadDir(w.out)
 	if err != nil {
 		return nil, err
@@ -233,7 +231,7 @@ func (w *work) Pending(s *State) ([]string, error) {
 	var out []string
 	for _, e := range entries {
 		name := e.Name()
-		if strings.HasPrefix(name, ".") || filepath.Ext(name) != ".txt" || s.Handled(name) {
+		if strings.HasPrefix(name, ".") || filepath.Ext(name) != ".txt" {
 			continue
 		}
 		program := strings.TrimSuffix(name, ".txt") + ".prog"

@@ -65,22 +65,6 @@ func class(f *engine.Finding) string {
 	return f.Class
 }
 
-type targetRow struct {
-	Target
-	Speed float64
-}
-
-func targetsOf(r *Run) (out []targetRow) {
-	for _, t := range r.Targets {
-		row := targetRow{Target: t}
-		if t.Seconds > 0 {
-			row.Speed = float64(t.Execs) / t.Seconds
-		}
-		out = append(out, row)
-	}
-	return out
-}
-
 // plot is a picture of curves over time.
 type plot struct {
 	Title, Until, Most string

@@ -90,7 +90,7 @@ func (p *Page) HTML(w io.Writer) error {
 		Problems []string
 		Items    []*section
 		Matrix   matrix
-		Targets  []targetRow
+		Targets  []Target
 		Plots    []plot
 		Grid     *grid
 		Misuse   string
@@ -104,7 +104,7 @@ func (p *Page) HTML(w io.Writer) error {
 		data.Items = append(data.Items, s)
 	}
 	if p.Run != nil {
-		data.Matrix, data.Targets, data.Plots = matrixOf(p.Run), targetsOf(p.Run), plotsOf(p.Run)
+		data.Matrix, data.Targets, data.Plots = matrixOf(p.Run), p.Run.Targets, plotsOf(p.Run)
 		data.Grid = gridOf(p.Run)
 	}
 	return page.Execute(w, data)

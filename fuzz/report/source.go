@@ -55,6 +55,14 @@ type Target struct {
 	Corpus  int     `json:"corpus"`
 }
 
+// Speed is in inputs a second, 0 when no time was spent.
+func (t Target) Speed() float64 {
+	if t.Seconds <= 0 {
+		return 0
+	}
+	return float64(t.Execs) / t.Seconds
+}
+
 // A Sample is how far a target was at a moment.
 type Sample struct {
 	Target string  `json:"target"`

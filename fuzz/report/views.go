@@ -210,11 +210,7 @@ func Markdown(w io.Writer, r *Run) error {
 		b.WriteString("\n| target | execs | execs/s | new | corpus |\n|---|---|---|---|---|\n")
 	}
 	for _, t := range r.Targets {
-		speed := 0.0
-		if t.Seconds > 0 {
-			speed = float64(t.Execs) / t.Seconds
-		}
-		fmt.Fprintf(b, "| %s | %d | %.0f | %d | %d |\n", cell(t.Name), t.Execs, speed, t.New,
+		fmt.Fprintf(b, "| %s | %d | %.0f | %d | %d |\n", cell(t.Name), t.Execs, t.Speed(), t.New,
 			t.Corpus)
 	}
 	if len(r.Subjects) > 0 {

@@ -89,7 +89,8 @@ func (t *Thinner) Fresh(ctx context.Context, s *store.Store, target string,
 		return nil, bad, err
 	}
 	out := slices.DeleteFunc(slices.Clone(list), func(in store.Input) bool {
-		return !slices.Contains(c.keep, in.Name)
+		_, kept := slices.BinarySearch(c.keep, in.Name)
+		return !kept
 	})
 	return out, slices.Concat(bad, c.problems(target, list)), nil
 }
