@@ -29,6 +29,7 @@ type Session struct {
 	pairs   []*pairs.Pair                 // of Subjects, made when they are first wanted
 	twice   bool                          // the next program's runs are made twice
 	points  []sched.Points                // that each subject has, for lenient schedules
+	before  [][]played                    // that the process of each remote subject has played
 	at      atomic.Pointer[impls.Variant] // subject that runs, for whoever watches
 	Stats   Stats
 }
@@ -224,8 +225,11 @@ func (s *Session) reference(c *oracle.Compiled) *impls.Variant {
 
 func (s *Session) run(c *oracle.Compiled, i int, v *impls.Variant, opt oracle.Options) (
 	*Failure, error) {
-	if ok, _ := oracle.Applies(c, v); !ok || v.New == nil && opt.Chooser != nil {
-		return nil, nil // a remote subject has no points to depart at
+	if ok, _ := oracle.Applies(c, v); !ok {
+		return nil, nil
+	}
+	if v.New == nil {
+		opt = oracle.Options{Warm: true} // it has no points to depart at
 	}
 	if opt.Chooser != nil {
 		s.replay.Loosen(s.points[i])
@@ -239,9 +243,16 @@ func (s *Session) run(c *oracle.Compiled, i int, v *impls.Variant, opt oracle.Op
 	s.Stats.Programs[i]++
 	s.Stats.Counts[i].Add(&res.Counts)
 	s.Stats.Points += res.Steps
-	if f := res.Finding(); f != nil {
+	f := res.Finding()
+	if v.New == nil {
+		s.note(c, i, f != nil)
+	}
+	if f != nil {
 		if s.known(f.Subject, f.Title, f.Also...) {
 			return nil, nil
+		}
+		if v.New == nil {
+			return s.confirm(c, i, f)
 		}
 		return s.explain(c, v, opt, f)
 	}

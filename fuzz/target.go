@@ -139,10 +139,9 @@ func Select(names string) ([]*impls.Variant, error) {
 	}
 	var out []*impls.Variant
 	for _, n := range strings.Split(names, ",") {
-		v, ok := all.Lookup(n)
-		if !ok {
-			return nil, fmt.Errorf("no subject %q: expected one of %s", n,
-				strings.Join(all.Names(), ", "))
+		v, err := all.Find(n)
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, v)
 	}

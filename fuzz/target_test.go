@@ -1,10 +1,17 @@
 package fuzz_test
 
 import (
+	"os"
 	"testing"
 
 	"allocfuzz/fuzz"
+	"allocfuzz/impls/clib"
 )
+
+func TestMain(m *testing.M) {
+	clib.TakeOver()
+	os.Exit(m.Run())
+}
 
 // fuzzed is the body of a fuzz test of a target.
 func fuzzed(f *testing.F, target string) {

@@ -312,6 +312,9 @@ type Profile struct {
 	MallocZero  Promise // malloc(0) returns an address that may be freed
 	ReallocZero Promise // realloc(p, 0) frees p and returns no memory
 	MinAlign    uint64  // alignment of every address
+	// SizeAlign says that memory smaller than MinAlign need only be aligned for objects of
+	// its size: to the largest power of two that is not above it.
+	SizeAlign bool
 	Source      string  // who promises: "own documentation", "C17 7.22.3"
 }
 

@@ -21,8 +21,11 @@ func (p Pattern) step() uint64 {
 }
 
 // Fill writes the pattern to b, starting at offset 0 of the object.
-func (p Pattern) Fill(b []byte) {
-	w, step := p.first(), p.step()
+func (p Pattern) Fill(b []byte) { p.FillFrom(b, 0) }
+
+// FillFrom is Fill from an offset of the object, a multiple of 8.
+func (p Pattern) FillFrom(b []byte, from uint64) {
+	w, step := p.first()+from/8*p.step(), p.step()
 	for len(b) >= 8 {
 		binary.LittleEndian.PutUint64(b, w)
 		w += step
@@ -35,8 +38,12 @@ func (p Pattern) Fill(b []byte) {
 
 // Verify returns the offset of the first byte of b that is not the pattern's, -1
 // when all are.
-func (p Pattern) Verify(b []byte) int64 {
-	w, step := p.first(), p.step()
+func (p Pattern) Verify(b []byte) int64 { return p.VerifyFrom(b, 0) }
+
+// VerifyFrom is Verify from an offset of the object, a multiple of 8; what it returns counts
+// from there.
+func (p Pattern) VerifyFrom(b []byte, from uint64) int64 {
+	w, step := p.first()+from/8*p.step(), p.step()
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
 		if diff := binary.LittleEndian.Uint64(b[i:]) ^ w; diff != 0 {

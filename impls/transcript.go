@@ -1,6 +1,9 @@
 package impls
 
-import "allocfuzz/debugcheck"
+import (
+	"allocfuzz/debugcheck"
+	"allocfuzz/impls/fault"
+)
 
 // Code is an operation of a batch: a subset of the program language in which
 // names are slots and nothing is text.
@@ -82,18 +85,24 @@ type Op struct {
 	Arg     uint64
 	Region  debugcheck.Region // flip: of what
 	Pattern Pattern           // contents given to what it returns
+	Thread  uint8             // that it belongs to, below Batch.Threads
 	Spec    *CacheSpec
 }
 
-// A Batch is a stream of operations for one context, with the caches that exist
-// from the start in slots 0, 1, ….
+// A Batch is a stream of operations, with the caches that exist from the start in slots
+// 0, 1, …. Those of one thread are carried out in order; those of several are real ones,
+// and only a slot that is not bound yet makes one of them wait for another.
 type Batch struct {
 	Debug, Rules string // boot parameters, as in machine.Config
 	Merge        bool   // likewise
 	Caches       []CacheSpec
 	Slots        int // slots of objects
+	Threads      int // 0 is one
 	Ops          []Op
 }
+
+// ThreadsMax bounds the threads of a batch.
+const ThreadsMax = 64
 
 // Outcome is what became of an operation.
 type Outcome uint8
@@ -147,8 +156,12 @@ type Event struct {
 	// realloc that succeeded it is those that both sizes share.
 	Usable  uint64
 	Seq     uint64               // place in the order of the run, from 1
+	Began   uint64               // realloc among threads: Seq of the last event before its call
 	Mask    uint64               // flip: the bits inverted, of the bytes from Addr or of a field
 	Reports []*debugcheck.Report // of the debug checks, in order
+	// Broke is a promise that a Witness saw broken, "" for none, and Evidence of it.
+	Broke    fault.Title
+	Evidence string
 }
 
 // Bulk says whether c is about several objects at once.
@@ -182,4 +195,10 @@ type Player interface {
 	Play(b *Batch) (*Transcript, error)
 	// Close ends the remote side.
 	Close() error
+}
+
+// A Footprinter is a Player that knows how much memory the remote side has.
+type Footprinter interface {
+	// Footprint is in bytes, 0 when nobody knows.
+	Footprint() uint64
 }

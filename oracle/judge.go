@@ -15,6 +15,8 @@ type judge struct {
 	live    live.Bytes
 	mem     impls.Memory
 	align   uint64 // of every address
+	weak    bool   // small memory is aligned for its size only, as small says
+	small   impls.Profile
 	arena   bool   // the subject lives in the machine's arena
 	base    uint64 // of the arena
 	checks  Checks
@@ -30,6 +32,7 @@ type judge struct {
 	objects int    // live
 	peak    int    // the most objects that were live at once
 	bytes   uint64
+	most    uint64 // the most bytes that were live at once
 	// counts of what was judged, by rule
 	judged [2]uint64
 }
@@ -44,8 +47,8 @@ func (j *judge) reset(mem impls.Memory, align uint64, shift uint, checks Checks)
 	j.mem, j.align, j.checks = mem, align, checks
 	j.live.Reset(shift)
 	j.faults, j.at, j.now = j.faults[:0], j.at[:0], 0
-	j.objects, j.peak, j.bytes, j.judged = 0, 0, 0, [2]uint64{}
-	j.arena = false
+	j.objects, j.peak, j.bytes, j.most, j.judged = 0, 0, 0, 0, [2]uint64{}
+	j.arena, j.weak = false, false
 	j.relics.reset()
 	j.ctx, j.where = nil, fault.Where{Line: -1, CPU: -1}
 	for _, k := range j.inCache {
@@ -78,6 +81,9 @@ func (j *judge) fault(t fault.Title, format string, args ...any) {
 
 // event judges one operation that ended, or for a free began.
 func (j *judge) event(ev *impls.Event) {
+	if ev.Broke != "" {
+		j.fault(ev.Broke, "%s", ev.Evidence)
+	}
 	switch ev.Code {
 	case impls.OpAlloc, impls.OpMalloc, impls.OpCalloc, impls.OpMemalign, impls.OpPages:
 		j.allocated(ev)
@@ -141,6 +147,9 @@ func (j *judge) allocated(ev *impls.Event) {
 // place checks the address that ev got and makes its bytes live.
 func (j *judge) place(ev *impls.Event) {
 	align := max(j.align, ev.Align)
+	if j.weak {
+		align = max(j.small.Alignment(ev.Size), ev.Align)
+	}
 	size := j.extent(ev.Addr, ev.Size)
 	if size == 0 {
 		return
@@ -164,6 +173,7 @@ func (j *judge) place(ev *impls.Event) {
 	j.objects++
 	j.peak = max(j.peak, j.objects)
 	j.bytes += size
+	j.most = max(j.most, j.bytes)
 }
 
 // extent is the number of bytes that an allocation of size bytes at a occupies:

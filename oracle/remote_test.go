@@ -53,7 +53,7 @@ func remoteOf(v *impls.Variant, death string) *impls.Variant {
 					f.set(death)
 				}
 			}()
-			_ = remote.Serve(distant, v)
+			_ = remote.Serve(distant, v, nil)
 		}()
 		return remote.NewPlayer(near, remote.Options{Why: f.why}), nil
 	}
@@ -245,6 +245,7 @@ func TestRemoteErrors(t *testing.T) {
 // TestRemoteApplies: a remote subject is left out where it could not follow.
 func TestRemoteApplies(t *testing.T) {
 	v := remoteOf(toySubject(toyBug{}), "")
+	v.Caps &^= impls.CapIRQ
 	two := compile(t, "allocfuzz 1\ncache c size=8\ncpu0 a = alloc c\nirq0 b = alloc c\n")
 	if ok, why := oracle.Applies(two, v); ok || why == "" {
 		t.Errorf("a program with a handler: %v %q", ok, why)

@@ -28,6 +28,7 @@ type Options struct {
 	Discard bool            // judge the transcript and do not keep it
 	Twice   bool            // run twice: traces and outcomes must be the same
 	Repair  bool            // Judge: leave out what does not apply of a subject's own block too
+	Warm    bool            // a remote subject's process may have played other programs
 	NoEnd   bool            // the end is not looked at: nothing is freed, no page demanded back
 	First   *Finding        // for Explain: what showed, should it not repeat
 	Extra   *fault.Fault    // found by comparing runs; noted with the run's own faults
@@ -138,8 +139,9 @@ type Runner struct {
 	times    history.Recorder
 	linear   history.Checker
 	binding  sched.Binding
-	end      *ending // made once
-	explain  *Report // the report that this run is made for, nil normally
+	warm     map[*impls.Variant]*warmed // processes of remote subjects that are kept
+	end      *ending                    // made once
+	explain  *Report                    // the report that this run is made for, nil normally
 	deep     bool
 	rest     int // operations until the structure is looked at again
 	keep     bool
@@ -160,6 +162,7 @@ func (r *Runner) Close() {
 	for _, m := range r.machines {
 		m.Close()
 	}
+	r.hangUp()
 	clear(r.machines)
 	r.recent, r.m = r.recent[:0], nil
 }
@@ -213,9 +216,6 @@ func Applies(p *Compiled, v *impls.Variant) (ok bool, why string) {
 	if p.Sequential() {
 		return true, ""
 	}
-	if v.New == nil {
-		return false, "remote: it plays programs of one task"
-	}
 	tasks := 0
 	for i := range p.Ctxs {
 		if !p.Ctxs[i].Ctx.IsIRQ() {
@@ -226,6 +226,9 @@ func Applies(p *Compiled, v *impls.Variant) (ok bool, why string) {
 	}
 	if tasks > 1 && !v.Caps.Has(impls.CapSMP) {
 		return false, "not to be called by several tasks"
+	}
+	if v.New == nil && tasks > impls.ThreadsMax {
+		return false, fmt.Sprintf("it has %d threads at most", impls.ThreadsMax)
 	}
 	return true, ""
 }
@@ -241,7 +244,7 @@ func (r *Runner) Run(p *Compiled, v *impls.Variant, opt Options) *Result {
 		opt.Checks = AllChecks
 	}
 	res := r.once(p, v, opt)
-	if opt.Twice && res.Err == nil {
+	if real := v.New == nil && !p.Sequential(); opt.Twice && res.Err == nil && !real {
 		r.again(p, v, opt)
 	}
 	return res

@@ -268,6 +268,8 @@ func (r *Runner) Judge(p *Compiled, v *impls.Variant, opt Options) (*Verdict, er
 	own := Block(p.Prog, v)
 	if own != nil {
 		out.Expected = own.Bug
+	}
+	if own != nil && v.New != nil { // a remote subject has no points
 		return out, r.scheduled(p, v, opt, own, out)
 	}
 	opt.Chooser = nil

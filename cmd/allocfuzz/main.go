@@ -23,6 +23,7 @@ import (
 	"allocfuzz/corpus/prog"
 	"allocfuzz/corpus/trace"
 	reports "allocfuzz/fuzz/report"
+	"allocfuzz/impls/clib"
 )
 
 // The exit statuses.
@@ -33,7 +34,10 @@ const (
 	statusInterrupted = 130
 )
 
-func main() { os.Exit(start(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	clib.TakeOver()
+	os.Exit(start(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
 
 // An app is one run of the command: its streams and what it has to say at the end.
 type app struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,6 +18,7 @@ import (
 	"allocfuzz/fuzz/engine"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
+	"allocfuzz/impls/clib"
 	"allocfuzz/impls/kmalloc"
 )
 
@@ -86,6 +88,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 // A selection says which subjects a command is for.
 type selection struct {
 	names   []string
+	libs    []string
 	unsound bool
 }
 
@@ -93,18 +96,24 @@ type selection struct {
 func (s *selection) flags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&s.names, "subject", nil,
 		"subjects by name or alias, joined by commas (default: the sound ones)")
+	cmd.Flags().StringSliceVar(&s.libs, "lib", nil,
+		"libraries of malloc as subjects: files, or names that the loader finds")
 	cmd.Flags().BoolVar(&s.unsound, "unsound", false, "take the unsound subjects too")
 	must(cmd.RegisterFlagCompletionFunc("subject", completeList(all.Names)))
 }
 
 // subjects finds what was asked for, each once.
 func (s *selection) subjects() ([]*impls.Variant, error) {
-	if len(s.names) == 0 && s.unsound {
+	names := slices.Clone(s.names)
+	for _, file := range s.libs {
+		names = append(names, clib.Prefix+file)
+	}
+	if len(names) == 0 && s.unsound {
 		return all.Variants(), nil
 	}
-	list, err := fuzz.Select(strings.Join(s.names, ","))
+	list, err := fuzz.Select(strings.Join(names, ","))
 	if err != nil {
-		return nil, fmt.Errorf("--subject: %w", err)
+		return nil, fmt.Errorf("subjects: %w", err)
 	}
 	if s.unsound {
 		list = append(list, all.Variants()...)

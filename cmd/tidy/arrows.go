@@ -30,6 +30,8 @@ var arrows = []row{
 	{"impls/all", []string{"impls/..."}, nil},
 	{"impls/golib", append([]string{"impls/kmalloc"}, contract...),
 		[]string{"modernc.org/memory", "github.com/ncruces/wasm2go"}},
+	{"impls/clib", append([]string{"impls/kmalloc", "impls/remote"}, contract...),
+		[]string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
 	{"impls/play", contract, nil},
 	{"impls/remote", append([]string{"impls/play"}, contract...), nil},
 	{"impls/page", contract, nil},

@@ -24,7 +24,7 @@
 // A file is UTF-8 text of lines of at most 64 KiB (MaxLine). Words are separated by blanks, except
 // in key=value, where none may stand. A name is [a-z_][a-z0-9_]*. A number is decimal or 0x and
 // hexadecimal digits, with K (1024) or M (1024 K) behind it if you like. Text in double quotes is
-// a string as in Go. The name of a subject may hold capitals and -+./ as well.
+// a string as in Go. The name of a subject may hold capitals and -+./: as well.
 //
 // A line whose first non-blank is # is a comment. It belongs to the line below and moves with it;
 // the first ones of a file belong to the program. Blank lines are kept, at most one in a row.

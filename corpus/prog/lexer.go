@@ -81,7 +81,7 @@ func (x *lexer) dotted() string {
 	return x.s[start:x.i]
 }
 
-// subject reads the name of a subject, which may hold capitals and -+./ as well.
+// subject reads the name of a subject, which may hold capitals and -+./: as well.
 func (x *lexer) subject() string {
 	start := x.i
 	for x.i < len(x.s) && isSubjectByte(x.s[x.i]) {
@@ -91,7 +91,8 @@ func (x *lexer) subject() string {
 }
 
 func isSubjectByte(c byte) bool {
-	return isNameByte(c) || 'A' <= c && c <= 'Z' || c == '-' || c == '+' || c == '.' || c == '/'
+	return isNameByte(c) || 'A' <= c && c <= 'Z' || c == '-' || c == '+' || c == '.' ||
+		c == '/' || c == ':'
 }
 
 func isSubject(s string) bool {

@@ -296,7 +296,7 @@ func family(word string) bool {
 // is of another build.
 func knows(p *prog.Program, name string, at prog.Pos) error {
 	base, _, _ := strings.Cut(name, "+")
-	if _, ok := all.Lookup(base); ok || name == "" {
+	if name == "" || all.Known(name) || all.Known(base) {
 		return nil
 	}
 	return &prog.Error{File: p.File, Pos: at, Msg: fmt.Sprintf("no subject %q; expected one of %s",

@@ -23,7 +23,8 @@ var ErrProcess = errors.New("it ends the process that replays it")
 // Finding makes the program of a finding small that a fuzz target or a command wrote down. It
 // reads the finding's file and leaves it as it is.
 func Finding(ctx context.Context, f *engine.Finding, opt Options) (*Result, error) {
-	if f.Class == fault.Process.String() {
+	v, ok := all.Lookup(f.Subject)
+	if f.Class == fault.Process.String() && (!ok || v.New != nil) {
 		return nil, ErrProcess
 	}
 	text, err := os.ReadFile(f.File)
@@ -34,11 +35,10 @@ func Finding(ctx context.Context, f *engine.Finding, opt Options) (*Result, erro
 	if err != nil {
 		return nil, fmt.Errorf("a program of a finding: %w", err)
 	}
-	bug := Bug{Identity: f.Identity, Reference: reference(f)}
-	var ok bool
-	if bug.Subject, ok = all.Lookup(f.Subject); !ok {
+	if !ok {
 		return nil, fmt.Errorf("%s: no subject %q", f.File, f.Subject)
 	}
+	bug := Bug{Identity: f.Identity, Reference: reference(f), Subject: v}
 	return Program(ctx, p, bug, opt)
 }
 

@@ -3,9 +3,12 @@
 package all
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"allocfuzz/impls"
+	"allocfuzz/impls/clib"
 	"allocfuzz/impls/golib"
 	"allocfuzz/impls/guard"
 	"allocfuzz/impls/page"
@@ -34,14 +37,37 @@ func withGuarded(vs []*impls.Variant, names ...string) []*impls.Variant {
 // slice, not change it.
 func Variants() []*impls.Variant { return variants }
 
-// Lookup finds a variant by its name or its alias; ok is false when there is none.
+// Lookup finds a variant by its name or its alias, a library of malloc by the name of its
+// subject; ok is false when there is none here. See Find.
 func Lookup(name string) (v *impls.Variant, ok bool) {
+	v, err := Find(name)
+	return v, err == nil
+}
+
+// Find is Lookup with an error that says what there is instead, or what is wrong with a
+// library.
+func Find(name string) (*impls.Variant, error) {
 	for _, v := range variants {
 		if name != "" && (v.Name == name || v.Alias == name) {
-			return v, true
+			return v, nil
 		}
 	}
-	return nil, false
+	v, ok, err := clib.Lookup(name)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("no subject %q: expected one of %s, or %sFILE for a library of "+
+			"malloc", name, strings.Join(Names(), ", "), clib.Prefix)
+	case err != nil:
+		return nil, err
+	}
+	return v, nil
+}
+
+// Known says whether a name is that of a subject, which may be a library that this machine
+// has not.
+func Known(name string) bool {
+	_, ok := Lookup(name)
+	return ok || clib.Names(name)
 }
 
 // Names lists the names of every variant, in order, without aliases.

@@ -28,6 +28,10 @@ const (
 	OutsideArena    Title = "object outside the arena"
 	UsableTooSmall  Title = "usable size below the request"
 	RefusedNoReason Title = "refused without reason"
+	OverflowServed  Title = "count times size served though it overflows"
+	ErrnoWrong      Title = "no memory without an error"
+	UsableUnlike    Title = "usable size unlike the size promised"
+	ForkBroken      Title = "heap broken after fork"
 	ReadReuse       Title = "page reused inside a read section"
 )
 
@@ -132,6 +136,12 @@ var table = []Entry{
 	{UsableTooSmall, Ownership, "usable size is smaller than what was asked for"},
 	{RefusedNoReason, Ownership,
 		"no memory, though no page request was refused and no stated limit reached"},
+	{OverflowServed, Ownership,
+		"calloc handed memory out for more bytes than a number can hold"},
+	{ErrnoWrong, Ownership, "a request failed and left no error in errno"},
+	{UsableUnlike, Ownership,
+		"the library says that it gives another number of bytes for a size than it gave"},
+	{ForkBroken, Ownership, "a process that was forked cannot use the heap"},
 	{ReadReuse, Ownership,
 		"memory of a freed object that a reader may still look at became something else"},
 	{ContentsChanged, Contents, "bytes of a live object changed without its owner"},

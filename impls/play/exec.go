@@ -39,6 +39,9 @@ type Exec struct {
 	mem      impls.Memory
 	objects  impls.Objects
 	sizes    impls.Allocator
+	calloc   impls.Callocer
+	sized    impls.SizedFreer
+	witness  impls.Witness
 	pages    impls.Pages
 	caps     impls.Caps
 	profile  impls.Profile
@@ -67,6 +70,7 @@ func (e *Exec) Reset(s Setup) {
 	e.mem, e.lost, e.may, e.fresh = s.Instance.Memory(), s.Lost, s.May, s.Fresh
 	e.strays = e.strays[:0]
 	e.objects, e.sizes, e.pages = nil, nil, nil
+	e.calloc, e.sized, e.witness = nil, nil, nil
 	e.pageSize = s.PageSize
 	if e.pageSize == 0 {
 		e.pageSize = 4096
@@ -114,6 +118,9 @@ func (e *Exec) useObjects() bool {
 func (e *Exec) useSizes() bool {
 	if e.sizes == nil && e.caps.Has(impls.CapSizes) {
 		e.sizes = e.in.Sizes()
+		e.calloc, _ = e.sizes.(impls.Callocer)
+		e.sized, _ = e.sizes.(impls.SizedFreer)
+		e.witness, _ = e.sizes.(impls.Witness)
 	}
 	return e.sizes != nil
 }

@@ -19,6 +19,7 @@ type Step struct {
 	held    Slot        // claimed
 	class   impls.Cache // of what is given back by size, for misuse
 	size    uint64      // bytes of what is asked for
+	over    bool        // they are more than a number holds
 	got     impls.Addr
 	made    impls.Cache
 	err     error
@@ -55,7 +56,7 @@ func (e *Exec) Begin(c *machine.Ctx, op *impls.Op, ev *impls.Event, s *Step) boo
 	ev.Code, ev.CPU, ev.Irq = op.Code, uint8(c.CPUID()), c.InInterrupt()
 	ev.Bad, ev.Cache, ev.Slot = -1, op.Cache, op.Slot
 	s.op, s.ev, s.refused, s.noted = op, ev, c.Refused(), len(c.Notes())
-	s.cache, s.made, s.err, s.dbg = nil, nil, nil, nil
+	s.cache, s.made, s.err, s.dbg, s.over = nil, nil, nil, nil, false
 	var more bool
 	switch op.Code {
 	case impls.OpAlloc:
@@ -178,7 +179,7 @@ func (e *Exec) beginSize(c *machine.Ctx, s *Step) bool {
 	if !able {
 		return e.pass(c, s, impls.Unsupported)
 	}
-	if !fits {
+	if s.over = !fits && op.Code == impls.OpCalloc && e.calloc != nil; !fits && !s.over {
 		ev.Legit = true
 		return e.pass(c, s, impls.NoMem)
 	}
@@ -309,7 +310,7 @@ func (e *Exec) ask(c *machine.Ctx, s *Step) {
 	case impls.OpMalloc:
 		s.got = e.sizes.Malloc(c, s.size, op.Flags)
 	case impls.OpCalloc:
-		s.got = e.sizes.Malloc(c, s.size, op.Flags|impls.FlagZero)
+		s.got = e.callocs(c, s)
 	case impls.OpMemalign:
 		s.got = e.sizes.Memalign(c, op.Arg, s.size, op.Flags)
 	case impls.OpRealloc:
@@ -323,7 +324,7 @@ func (e *Exec) ask(c *machine.Ctx, s *Step) {
 			e.sizes.Free(c, s.held.Addr)
 		}
 	case impls.OpFreeSized:
-		e.sizes.Free(c, s.held.Addr)
+		e.freeSized(c, s)
 	case impls.OpPagesFree:
 		e.pages.FreePages(c, s.held.Addr)
 	case impls.OpUsable:
@@ -359,6 +360,7 @@ func (e *Exec) End(c *machine.Ctx, s *Step) {
 	if len(c.Notes()) > s.noted {
 		s.Collect(c)
 	}
+	e.witnessed(c, ev)
 	switch op.Code {
 	case impls.OpAlloc:
 		e.endAlloc(c, s, op.Cache, s.cache.nth)
@@ -415,9 +417,12 @@ func (e *Exec) endCreate(c *machine.Ctx, s *Step) {
 func (e *Exec) endAlloc(c *machine.Ctx, s *Step, from int32, nth uint32) {
 	op, ev := s.op, s.ev
 	ev.CPU = uint8(c.CPUID())
+	if s.over {
+		e.overflown(c, s)
+	}
 	if s.got == 0 {
 		ev.Outcome = impls.NoMem
-		ev.Legit = c.Refused() > s.refused ||
+		ev.Legit = s.over || c.Refused() > s.refused ||
 			s.size == 0 && e.profile.MallocZero != impls.Always
 		e.bindVoid(c, op.Result)
 		return

@@ -7,6 +7,7 @@ import (
 
 	"allocfuzz/debugcheck"
 	"allocfuzz/impls"
+	"allocfuzz/impls/fault"
 )
 
 // Limits of what is accepted.
@@ -21,10 +22,10 @@ const (
 
 // The shortest encodings, which bound a count by the bytes that are there.
 const (
-	opBytes     = 13
+	opBytes     = 14
 	slotBytes   = 1
 	specBytes   = 11
-	eventBytes  = 21
+	eventBytes  = 22
 	reportBytes = 13
 )
 
@@ -146,6 +147,7 @@ func decodeBatch(src []byte, base int64) (*impls.Batch, error) {
 	}
 	at := r.pos
 	b.Slots = int(r.uint("slots", math.MaxInt32))
+	b.Threads = int(r.u8("threads", impls.ThreadsMax))
 	n := r.count("operations", opBytes)
 	if r.err == nil && n > 0 {
 		b.Ops = make([]impls.Op, n)
@@ -190,6 +192,7 @@ func (r *reader) op(op *impls.Op, b *impls.Batch) {
 	op.Code = impls.Code(r.u8("operation", byte(impls.LastCode)))
 	op.Flags = impls.AllocFlags(r.u8("flags", math.MaxUint8))
 	op.Region = r.region()
+	op.Thread = r.u8("thread", byte(max(b.Threads, 1)-1))
 	op.Fail = uint16(r.uint("fail", math.MaxUint16))
 	op.FailObject = uint16(r.uint("object that fails", math.MaxUint16))
 	op.Size = r.uint("size", math.MaxUint64)
@@ -279,7 +282,7 @@ func (r *reader) event(ev *impls.Event) {
 	ev.Outcome = impls.Outcome(r.u8("outcome", byte(impls.LastOutcome)))
 	ev.Ctx = r.u8("context", math.MaxUint8)
 	ev.CPU = r.u8("CPU", math.MaxUint8)
-	flags := r.u8("flags", 7)
+	flags := r.u8("flags", 15)
 	ev.Irq, ev.Legit, ev.Ctor = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	ev.Cache = int32(r.int("cache", -1, math.MaxInt32))
 	ev.Slot = int32(r.int("slot", int64(impls.NilSlot), math.MaxInt32))
@@ -288,7 +291,7 @@ func (r *reader) event(ev *impls.Event) {
 	ev.Fresh = impls.Pattern(r.uint("pattern", math.MaxUint32))
 	ev.Want = impls.Pattern(r.uint("pattern expected", math.MaxUint32))
 	for _, v := range [...]*uint64{&ev.Align, &ev.Addr, &ev.Old, &ev.Size, &ev.Usable, &ev.Seq,
-		&ev.Mask} {
+		&ev.Began, &ev.Mask} {
 		*v = r.uint("number of an event", math.MaxUint64)
 	}
 	ev.Region = r.region()
@@ -299,6 +302,13 @@ func (r *reader) event(ev *impls.Event) {
 	}
 	for ; n > 0 && r.err == nil; n-- {
 		ev.Reports = append(ev.Reports, r.report())
+	}
+	if flags&8 != 0 {
+		at = r.pos
+		ev.Broke, ev.Evidence = fault.Title(r.text("title")), r.text("evidence")
+		if _, known := fault.Lookup(ev.Broke); !known && r.err == nil {
+			r.fail(at, "%q: expected a title of the table", ev.Broke)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@
 //	'B' batch      player to subject: one batch
 //	'P' progress   subject to player: events that are complete, then the number of
 //	               the operation that begins now
+//	'V' events     subject to player: the events of a journal that was full
 //	'E' end        subject to player: the last events; the batch is done
 //	'X' error      subject to player: why the batch was not played, as text
 //
@@ -17,6 +18,10 @@
 // known then: its event comes once more behind the call, with the reports. The batch is
 // done, too, when the kernel on the other side stopped on purpose, after a report of
 // that kind: its last event has the outcome "report".
+//
+// A subject in a process of this machine keeps a Journal instead: memory that both ends
+// share, to which an event costs no system call. It sends no progress, and of events only
+// what the journal could not hold.
 //
 // Numbers are variable-length integers as in encoding/binary. Both decoders take
 // any bytes: what is wrong comes back as an error with its offset, and nothing is

@@ -12,6 +12,7 @@ import (
 const (
 	kindBatch    = 'B'
 	kindProgress = 'P'
+	kindEvents   = 'V'
 	kindEnd      = 'E'
 	kindError    = 'X'
 )

@@ -22,6 +22,8 @@ type Options struct {
 	// when the subject takes too long. What it returns is called once the batch is
 	// over and says whether that happened.
 	Watch func() (stop func() bool)
+	// Journal is shared with a subject that keeps one; nil when it sends progress.
+	Journal *Journal
 	// Why says how the subject died, after the stream ended too early: "" for
 	// DeathExited.
 	Why func() string
@@ -32,6 +34,7 @@ type Player struct {
 	rw   io.ReadWriteCloser
 	in   frames
 	out  []byte
+	sent uint8 // frames of events in this batch, of a subject with a journal
 	opts Options
 	gone bool
 }
@@ -71,6 +74,10 @@ func (p *Player) Play(b *impls.Batch) (*impls.Transcript, error) {
 		stop = p.opts.Watch()
 	}
 	t := &impls.Transcript{Last: -1, Events: make([]impls.Event, 0, len(b.Ops))}
+	if p.opts.Journal != nil {
+		p.opts.Journal.reset()
+		p.sent = 0
+	}
 	_, err := p.rw.Write(finish(p.out))
 	if err == nil {
 		err = p.collect(b, t)
@@ -87,8 +94,39 @@ func (p *Player) Play(b *impls.Batch) (*impls.Transcript, error) {
 		return nil, err
 	}
 	t.Death = p.why(hung)
+	if err := p.last(b, t); err != nil {
+		return nil, err
+	}
 	died(b, t)
 	return t, nil
+}
+
+// last reads what a subject with a journal left there.
+func (p *Player) last(b *impls.Batch, t *impls.Transcript) error {
+	if p.opts.Journal == nil {
+		return nil
+	}
+	if err := p.journal(b, t); err != nil {
+		return err
+	}
+	for i := range max(b.Threads, 1) {
+		if op := p.opts.Journal.begins(i); op >= 0 && int(op) < len(b.Ops) {
+			t.Last = op
+			break
+		}
+	}
+	return nil
+}
+
+// journal reads the events that came by no frame.
+func (p *Player) journal(b *impls.Batch, t *impls.Transcript) error {
+	events, n, emptied := p.opts.Journal.written()
+	if emptied != p.sent {
+		return nil // they came by the last frame
+	}
+	r := &reader{b: events, base: p.in.off}
+	p.some(r, n, b, t)
+	return r.end()
 }
 
 func (p *Player) why(hung bool) string {
@@ -109,9 +147,11 @@ func died(b *impls.Batch, t *impls.Transcript) {
 	if t.Last < 0 {
 		return
 	}
-	if n := len(t.Events); n > 0 && t.Events[n-1].Op == t.Last {
-		t.Events[n-1].Outcome = impls.Died
-		return
+	for i := len(t.Events) - 1; i >= 0 && len(t.Events)-i <= impls.ThreadsMax; i-- {
+		if t.Events[i].Op == t.Last {
+			t.Events[i].Outcome = impls.Died
+			return
+		}
 	}
 	op := &b.Ops[t.Last]
 	ev := impls.Event{Op: t.Last, Code: op.Code.Each(), Outcome: impls.Died,
@@ -130,7 +170,7 @@ func (r refusal) Error() string { return "remote: the subject refused the batch:
 // collect reads progress until the end of the batch.
 func (p *Player) collect(b *impls.Batch, t *impls.Transcript) error {
 	for {
-		kind, payload, err := p.in.next("PEX")
+		kind, payload, err := p.in.next("PVEX")
 		if err != nil {
 			return err
 		}
@@ -138,7 +178,15 @@ func (p *Player) collect(b *impls.Batch, t *impls.Transcript) error {
 			return refusal(payload[:min(len(payload), textMax)])
 		}
 		r := &reader{b: payload, base: p.in.off - int64(len(payload))}
-		p.events(r, b, t)
+		if kind == kindEnd && p.opts.Journal != nil {
+			if err := p.journal(b, t); err != nil {
+				return err
+			}
+		}
+		p.some(r, r.count("events", eventBytes), b, t)
+		if kind == kindEvents {
+			p.sent++
+		}
 		if kind == kindProgress {
 			last := r.int("operation begun", int64(t.Last)+1, int64(len(b.Ops))-1)
 			if r.err == nil {
@@ -154,9 +202,9 @@ func (p *Player) collect(b *impls.Batch, t *impls.Transcript) error {
 	}
 }
 
-// events reads the events of one frame and holds them against the batch.
-func (p *Player) events(r *reader, b *impls.Batch, t *impls.Transcript) {
-	for range r.count("events", eventBytes) {
+// some reads n events and holds them against the batch.
+func (p *Player) some(r *reader, n int, b *impls.Batch, t *impls.Transcript) {
+	for range n {
 		at := r.pos
 		var ev impls.Event
 		r.event(&ev)
@@ -179,7 +227,7 @@ func (p *Player) events(r *reader, b *impls.Batch, t *impls.Transcript) {
 // of a bulk operation come one after the other.
 func misplaced(b *impls.Batch, before []impls.Event, ev *impls.Event) string {
 	next, most, part := int32(0), int32(len(b.Ops))-1, uint16(1)
-	if n := len(before); n > 0 {
+	if n := len(before); n > 0 && b.Threads < 2 {
 		last := &before[n-1]
 		next = last.Op + 1
 		if int(last.Part) < len(b.Ops[last.Op].Slots) {
@@ -194,8 +242,11 @@ func misplaced(b *impls.Batch, before []impls.Event, ev *impls.Event) string {
 		return fmt.Sprintf("event of operation %d is %s: expected %s", ev.Op, ev.Code,
 			op.Code.Each())
 	}
-	if !op.Code.Bulk() {
+	switch {
+	case !op.Code.Bulk():
 		part = 0
+	case b.Threads > 1 && ev.Part > 0 && int(ev.Part) <= len(op.Slots):
+		part = ev.Part // threads come in any order
 	}
 	if ev.Part != part {
 		return fmt.Sprintf("event of operation %d is part %d: expected %d", ev.Op, ev.Part, part)

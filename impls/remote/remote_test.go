@@ -102,7 +102,7 @@ func start(t *testing.T, v *impls.Variant, opts Options) (*Player, chan error) {
 				done <- errors.New("died")
 			}
 		}()
-		done <- Serve(there, v)
+		done <- Serve(there, v, opts.Journal)
 	}()
 	p := NewPlayer(here, opts)
 	t.Cleanup(func() { p.Close() })
@@ -337,18 +337,18 @@ func TestGarbage(t *testing.T) {
 func TestServeGarbage(t *testing.T) {
 	here, there := net.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- Serve(there, variant(t, "go-wasm2go-tlsf")); there.Close() }()
-	bad := frameOf('B', 0, 0, 0, 0, 0, 1, 99, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0)
+	go func() { done <- Serve(there, variant(t, "go-wasm2go-tlsf"), nil); there.Close() }()
+	bad := frameOf('B', 0, 0, 0, 0, 0, 0, 1, 99, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0)
 	if _, err := here.Write(bad); err != nil {
 		t.Fatal(err)
 	}
 	kind, payload, err := (&frames{r: here}).next("X")
-	want := "remote: byte 11: operation 99: expected at most 32"
+	want := "remote: byte 12: operation 99: expected at most 32"
 	if err != nil || kind != 'X' || string(payload) != want {
 		t.Errorf("answer %c %q, %v, want %q", kind, payload, err, want)
 	}
 	var e *FormatError
-	if err := <-done; !errors.As(err, &e) || e.Offset != 11 {
+	if err := <-done; !errors.As(err, &e) || e.Offset != 12 {
 		t.Errorf("serve: %v", err)
 	}
 }
@@ -451,7 +451,7 @@ func FuzzAnswer(f *testing.F) {
 		io.Reader
 		io.Writer
 	}{bytes.NewReader(finish(AppendBatch(begun(nil, 'B'), b))), &sent}
-	if err := Serve(s, v); err != nil {
+	if err := Serve(s, v, nil); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(sent.Bytes())
@@ -488,14 +488,14 @@ func FuzzServe(f *testing.F) {
 			io.Reader
 			io.Writer
 		}{bytes.NewReader(sent), io.Discard}
-		_ = Serve(s, v) // an error is fine, a panic is not
+		_ = Serve(s, v, nil) // an error is fine, a panic is not
 	})
 }
 
 func BenchmarkPlay(b *testing.B) {
 	here, there := net.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- Serve(there, golib.Variants()[1]) }()
+	go func() { done <- Serve(there, golib.Variants()[1], nil) }()
 	p := NewPlayer(here, Options{})
 	ops := mallocs(true, 1000)
 	for b.Loop() {

@@ -17,8 +17,10 @@ import (
 // the subject goes through, so that the process dies of it. A stream that holds
 // something else, and a fault of this project, are answered with the reason and are
 // an error: the subject is not to blame.
-func Serve(rw io.ReadWriter, v *impls.Variant) (err error) {
-	s := &server{w: rw, v: v}
+//
+// With a journal, what happens is written there and not sent; nil is none.
+func Serve(rw io.ReadWriter, v *impls.Variant, journal *Journal) (err error) {
+	s := &server{w: rw, v: v, journal: journal}
 	defer s.close()
 	defer func() {
 		if p := recover(); p != nil {
@@ -47,15 +49,16 @@ func Serve(rw io.ReadWriter, v *impls.Variant) (err error) {
 
 // A server is one end of a stream with the machine that instances are made on.
 type server struct {
-	w     io.Writer
-	v     *impls.Variant
-	m     *machine.Machine
-	c     *machine.Ctx
-	exec  play.Exec
-	bulk  play.BulkStep
-	frame []byte // being written
-	body  []byte // events since the last frame
-	n     int    // how many
+	w       io.Writer
+	v       *impls.Variant
+	m       *machine.Machine
+	c       *machine.Ctx
+	exec    play.Exec
+	bulk    play.BulkStep
+	journal *Journal // nil when what happens is sent
+	frame   []byte   // being written
+	body    []byte   // events since the last frame; with a journal, the one being added
+	n       int      // how many
 }
 
 // harnessFault answers with a panic of this project; any other goes on.
@@ -69,15 +72,20 @@ func (s *server) harnessFault(p any) error {
 	return err
 }
 
-func (s *server) refuse(err error) {
-	s.frame = append(begun(s.frame, kindError), err.Error()...)
-	_, _ = s.w.Write(finish(s.frame)) // the stream is of no more use anyway
+func (s *server) refuse(err error) { Refuse(s.w, err) }
+
+// Refuse tells the player why the batch that it waits for is not played. The stream is of no
+// more use then.
+func Refuse(w io.Writer, err error) {
+	frame := append(begun(nil, kindError), err.Error()...)
+	_, _ = w.Write(finish(frame))
 }
 
 // boot makes a machine as the batch wants it, or resets one that is so.
 func (s *server) boot(b *impls.Batch) {
 	cfg := machine.DefaultConfig()
 	cfg.Native, cfg.Debug, cfg.Rules, cfg.Merge = true, b.Debug, b.Rules, b.Merge
+	cfg.CPUs = max(cfg.CPUs, b.Threads)
 	if s.m != nil && s.m.Config == cfg && !s.m.Halted() {
 		s.m.Reset()
 		return
@@ -95,15 +103,32 @@ func (s *server) close() {
 // play plays one batch in the order of its operations.
 func (s *server) play(b *impls.Batch) error {
 	s.boot(b)
-	s.c = s.m.NativeCtx(0, "cpu0")
-	defer s.c.Release()
 	in := s.v.New(s.m)
 	defer in.Close()
 	s.exec.Reset(play.Setup{Instance: in, Caps: s.v.Caps, Profile: s.v.Profile,
 		PageSize: uint64(s.m.PageSize), Slots: b.Slots, Caches: play.CacheSlots(b)})
 	s.body, s.n = s.body[:0], 0
+	if err := s.carryOut(b); err != nil {
+		return err
+	}
+	return s.flush(kindEnd, 0)
+}
+
+// carryOut makes the caches and carries the operations out.
+func (s *server) carryOut(b *impls.Batch) error {
+	s.c = s.m.NativeCtx(0, "cpu0")
+	defer func() {
+		if s.c != nil {
+			s.c.Release()
+		}
+	}()
 	for i := range b.Caches {
 		s.exec.Open(s.c, i, &b.Caches[i])
+	}
+	if b.Threads > 1 {
+		s.c.Release()
+		s.c = nil
+		return s.threads(b)
 	}
 	for i := range b.Ops {
 		if err := s.one(b, i); err != nil {
@@ -113,7 +138,7 @@ func (s *server) play(b *impls.Batch) error {
 			break
 		}
 	}
-	return s.flush(kindEnd, 0)
+	return nil
 }
 
 // one plays operation i: what is known when the call begins is written before it.
@@ -199,13 +224,43 @@ func (s *server) call(operation func()) (halted bool) {
 }
 
 func (s *server) add(ev *impls.Event) {
+	if s.journal != nil {
+		s.write(ev)
+		return
+	}
 	s.body = appendEvent(s.body, ev)
 	s.n++
+}
+
+// write adds an event to the journal. When that is full its events are sent first; one that is
+// longer than the journal is sent by itself.
+func (s *server) write(ev *impls.Event) {
+	s.body = appendEvent(s.body[:0], ev)
+	if !s.journal.add(s.body) {
+		events, n, _ := s.journal.written()
+		s.send(events, n)
+		if !s.journal.add(s.body) {
+			s.send(s.body, 1)
+		}
+	}
+	s.body = s.body[:0]
+}
+
+// send sends events in a frame of their own and empties the journal.
+func (s *server) send(events []byte, n int) {
+	s.frame = binary.AppendUvarint(begun(s.frame, kindEvents), uint64(n))
+	s.frame = append(s.frame, events...)
+	_, _ = s.w.Write(finish(s.frame)) // the end of the batch says that it cannot be written
+	s.journal.empty()
 }
 
 // flush writes the events since the last frame and, for progress, the operation
 // that begins.
 func (s *server) flush(kind byte, op int) error {
+	if s.journal != nil && kind == kindProgress {
+		s.journal.begin(0, int32(op))
+		return nil
+	}
 	s.frame = binary.AppendUvarint(begun(s.frame, kind), uint64(s.n))
 	s.frame = append(s.frame, s.body...)
 	if kind == kindProgress {

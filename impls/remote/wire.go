@@ -14,7 +14,7 @@ func AppendBatch(dst []byte, b *impls.Batch) []byte {
 	for i := range b.Caches {
 		dst = appendSpec(dst, &b.Caches[i])
 	}
-	dst = binary.AppendUvarint(dst, uint64(b.Slots))
+	dst = append(binary.AppendUvarint(dst, uint64(b.Slots)), byte(b.Threads))
 	dst = binary.AppendUvarint(dst, uint64(len(b.Ops)))
 	for i := range b.Ops {
 		dst = appendOp(dst, &b.Ops[i])
@@ -23,7 +23,7 @@ func AppendBatch(dst []byte, b *impls.Batch) []byte {
 }
 
 func appendOp(dst []byte, op *impls.Op) []byte {
-	dst = append(dst, byte(op.Code), byte(op.Flags), byte(op.Region))
+	dst = append(dst, byte(op.Code), byte(op.Flags), byte(op.Region), op.Thread)
 	for _, v := range [...]uint64{uint64(op.Fail), uint64(op.FailObject), op.Size, op.Arg,
 		uint64(op.Pattern)} {
 		dst = binary.AppendUvarint(dst, v)
@@ -80,12 +80,12 @@ func AppendTranscript(dst []byte, t *impls.Transcript) []byte {
 func appendEvent(dst []byte, ev *impls.Event) []byte {
 	dst = binary.AppendVarint(dst, int64(ev.Op))
 	dst = append(dst, byte(ev.Code), byte(ev.Outcome), ev.Ctx, ev.CPU,
-		flag(ev.Irq, 1)|flag(ev.Legit, 2)|flag(ev.Ctor, 4))
+		flag(ev.Irq, 1)|flag(ev.Legit, 2)|flag(ev.Ctor, 4)|flag(ev.Broke != "", 8))
 	for _, v := range [...]int64{int64(ev.Cache), int64(ev.Slot), ev.Bad} {
 		dst = binary.AppendVarint(dst, v)
 	}
 	for _, v := range [...]uint64{uint64(ev.Part), uint64(ev.Fresh), uint64(ev.Want), ev.Align,
-		ev.Addr, ev.Old, ev.Size, ev.Usable, ev.Seq, ev.Mask} {
+		ev.Addr, ev.Old, ev.Size, ev.Usable, ev.Seq, ev.Began, ev.Mask} {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	dst = append(dst, byte(ev.Region))
@@ -93,6 +93,10 @@ func appendEvent(dst []byte, ev *impls.Event) []byte {
 	dst = binary.AppendUvarint(dst, uint64(n))
 	for _, r := range ev.Reports[:n] {
 		dst = appendReport(dst, r)
+	}
+	if ev.Broke != "" {
+		dst = appendString(dst, string(ev.Broke))
+		dst = appendString(dst, ev.Evidence[:min(len(ev.Evidence), textMax)])
 	}
 	return dst
 }

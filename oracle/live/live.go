@@ -18,7 +18,10 @@ type Bytes struct {
 	lastN  uint64
 	used   []*chunk
 	spare  []*chunk
+	wide   wide // the insides of large blocks
 }
+
+func trailing(word uint64) uint64 { return uint64(bits.TrailingZeros64(word)) }
 
 const (
 	chunkBits  = 14 // granules a chunk, as a power of two
@@ -39,6 +42,7 @@ func (g *Bytes) Reset(shift uint) {
 		g.chunks = map[uint64]*chunk{}
 	}
 	clear(g.chunks)
+	g.wide = g.wide[:0]
 	for _, k := range g.used {
 		if k.lo <= k.hi {
 			clear(k.live[k.lo : k.hi+1])
@@ -69,10 +73,9 @@ func (g *Bytes) chunk(n uint64) *chunk {
 	return k
 }
 
-// span calls f for every word of the set that n bytes at a touch, with the mask
-// of their granules; f stops the walk by answering true.
-func (g *Bytes) span(a impls.Addr, n uint64, f func(k *chunk, w int, mask, at uint64) bool) {
-	first, last := a>>g.shift, (a+n-1)>>g.shift
+// span calls f for every word of the set that granules first to last touch, with the mask
+// of those; f stops the walk by answering true.
+func (g *Bytes) span(first, last uint64, f func(k *chunk, w int, mask, at uint64) bool) {
 	for first <= last {
 		k := g.chunk(first >> chunkBits)
 		w := int(first>>6) & (chunkWords - 1)
@@ -102,20 +105,44 @@ func (g *Bytes) Add(a impls.Addr, n uint64) (at impls.Addr, clash bool) {
 		k.touch(w)
 		was := k.live[w] & mask
 		k.live[w] |= mask
+		if len(g.wide) > 0 {
+			if at, clash := g.inWide(first, last); clash {
+				return at, clash
+			}
+		}
 		if was == 0 {
 			return 0, false
 		}
-		return (first&^63 + uint64(bits.TrailingZeros64(was))) << g.shift, true
+		return (first&^63 + trailing(was)) << g.shift, true
 	}
-	g.span(a, n, func(k *chunk, w int, mask, base uint64) bool {
+	if len(g.wide) > 0 {
+		at, clash = g.inWide(first, last)
+	}
+	add := func(k *chunk, w int, mask, base uint64) bool {
 		k.touch(w)
 		if was := k.live[w] & mask; was != 0 && !clash {
-			at, clash = (base+uint64(bits.TrailingZeros64(was)))<<g.shift, true
+			at, clash = (base+trailing(was))<<g.shift, true
 		}
 		k.live[w] |= mask
 		return false
-	})
+	}
+	from, to := inside(first, last)
+	if from == to {
+		g.span(first, last, add)
+		return at, clash
+	}
+	g.span(first, from<<chunkBits-1, add)
+	if in, any := g.addWide(from, to); any && !clash {
+		at, clash = in, true
+	}
+	g.span(to<<chunkBits, last, add)
 	return at, clash
+}
+
+// inWide is the first address of granules first to last that is inside a large block.
+func (g *Bytes) inWide(first, last uint64) (at impls.Addr, any bool) {
+	n, any := g.wide.first(first>>chunkBits, last>>chunkBits+1)
+	return max(n<<chunkBits, first) << g.shift, any
 }
 
 func (k *chunk) touch(w int) {
@@ -132,13 +159,32 @@ func (g *Bytes) Any(a impls.Addr, n uint64) (at impls.Addr, any bool) {
 	if n == 0 {
 		return 0, false
 	}
-	g.span(a, n, func(k *chunk, w int, mask, base uint64) bool {
+	first, last := a>>g.shift, (a+n-1)>>g.shift
+	if len(g.wide) > 0 {
+		at, any = g.inWide(first, last)
+	}
+	look := func(k *chunk, w int, mask, base uint64) bool {
 		was := k.live[w] & mask
 		if was != 0 {
-			at, any = (base+uint64(bits.TrailingZeros64(was)))<<g.shift, true
+			if found := (base + trailing(was)) << g.shift; !any || found < at {
+				at, any = found, true
+			}
+			return true
 		}
-		return any
-	})
+		return false
+	}
+	from, to := inside(first, last)
+	if from == to {
+		g.span(first, last, look)
+		return at, any
+	}
+	g.span(first, from<<chunkBits-1, look)
+	if in, ok := g.anyWide(from, to); ok && (!any || in < at) {
+		at, any = in, true
+	}
+	if !any {
+		g.span(to<<chunkBits, last, look)
+	}
 	return at, any
 }
 
@@ -149,15 +195,29 @@ func (g *Bytes) Remove(a impls.Addr, n uint64) {
 		k := g.chunk(first >> chunkBits)
 		w := int(first>>6) & (chunkWords - 1)
 		mask := ^uint64(0) << (first & 63) & (^uint64(0) >> (63 - last&63))
+		if len(g.wide) > 0 {
+			g.narrow(first, last)
+		}
 		k.live[w] &^= mask
 		k.from[w] &^= mask
 		return
 	}
-	g.span(a, n, func(k *chunk, w int, mask, _ uint64) bool {
+	if len(g.wide) > 0 { // a part of a large block may be what is taken out
+		g.narrow(first, last)
+	}
+	cut := func(k *chunk, w int, mask, _ uint64) bool {
 		k.live[w] &^= mask
 		k.from[w] &^= mask
 		return false
-	})
+	}
+	from, to := inside(first, last)
+	if from == to {
+		g.span(first, last, cut)
+		return
+	}
+	g.span(first, from<<chunkBits-1, cut)
+	g.removeWide(from, to)
+	g.span(to<<chunkBits, last, cut)
 }
 
 // Start marks a as the first byte of an object.
@@ -178,5 +238,10 @@ func (g *Bytes) Starts(a impls.Addr) bool {
 func (g *Bytes) Has(a impls.Addr) bool {
 	n := a >> g.shift
 	k := g.chunk(n >> chunkBits)
+	if len(g.wide) > 0 {
+		if _, in := g.inWide(n, n); in {
+			return true
+		}
+	}
 	return k.live[int(n>>6)&(chunkWords-1)]&(1<<(n&63)) != 0
 }
