@@ -313,6 +313,11 @@ type Profile struct {
 	ReallocZero Promise // realloc(p, 0) frees p and returns no memory
 	MinAlign    uint64  // alignment of every address
 	Source      string  // who promises: "own documentation", "C17 7.22.3"
+
+	// Reuse says that memory which was freed is handed out again. Never is the contract of
+	// an arena: a free gives nothing back, or only what was handed out last, so that it
+	// grows with all that was ever asked for and may refuse while little is live.
+	Reuse Promise
 }
 
 // Finds is what an unsound variant is found by.
