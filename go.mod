@@ -5,6 +5,8 @@ go 1.26.0
 require (
 	github.com/AdaLogics/go-fuzz-headers v0.0.0-20240806141605-e8a1dd7889d6
 	github.com/anishathalye/porcupine v1.3.1
+	github.com/bytedance/gopkg v0.1.4
+	github.com/ebitengine/purego v0.10.1
 	github.com/google/go-cmp v0.7.0
 	github.com/jedib0t/go-pretty/v6 v6.9.2
 	github.com/jstemmer/go-junit-report/v2 v2.1.0
@@ -21,7 +23,6 @@ require (
 )
 
 require (
-	github.com/ebitengine/purego v0.10.1 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect

@@ -316,6 +316,11 @@ type Profile struct {
 	// its size: to the largest power of two that is not above it.
 	SizeAlign bool
 	Source      string  // who promises: "own documentation", "C17 7.22.3"
+
+	// Reuse says that memory which was freed is handed out again. Never is the contract of
+	// an arena: a free gives nothing back, or only what was handed out last, so that it
+	// grows with all that was ever asked for and may refuse while little is live.
+	Reuse Promise
 }
 
 // Finds is what an unsound variant is found by.

@@ -11,6 +11,7 @@ import (
 
 	"allocfuzz/corpus/trace"
 	"allocfuzz/fuzz"
+	"allocfuzz/fuzz/record"
 )
 
 // importFlags are the flags of import.
@@ -74,22 +75,7 @@ func (a *app) importTrace(file string, f importFlags) error {
 	defer done()
 	lines := untilDone(ctx, in)
 	opt := trace.Options{File: name, Strict: f.strict, Limit: f.limit, Doc: f.doc}
-	var res trace.Result
-	write := func(w io.Writer) error {
-		b := bufio.NewWriterSize(w, 1<<16)
-		var err error
-		if res, err = trace.Write(b, f.format, lines, opt); err != nil {
-			return err
-		}
-		return b.Flush()
-	}
-	if f.output != "" {
-		err = fuzz.WriteFile(f.output, write)
-	} else if a.json {
-		err = write(io.Discard)
-	} else {
-		err = write(a.out)
-	}
+	res, err := a.convert(lines, f.format, opt, f.output)
 	if ctx.Err() != nil {
 		a.interrupted()
 		return nil
@@ -99,6 +85,28 @@ func (a *app) importTrace(file string, f importFlags) error {
 	}
 	a.imported(&res, f.output)
 	return nil
+}
+
+// convert writes the program of a trace to a file, or to standard output where none is named.
+func (a *app) convert(in io.Reader, format string, opt trace.Options, output string) (
+	res trace.Result, err error) {
+	write := func(w io.Writer) error {
+		b := bufio.NewWriterSize(w, 1<<16)
+		var err error
+		if res, err = trace.Write(b, format, in, opt); err != nil {
+			return err
+		}
+		return b.Flush()
+	}
+	switch {
+	case output != "":
+		err = fuzz.WriteFile(output, write)
+	case a.json:
+		err = write(io.Discard)
+	default:
+		err = write(a.out)
+	}
+	return res, err
 }
 
 // importError names the output in an error of the file system.
@@ -155,4 +163,118 @@ func (a *app) imported(res *trace.Result, output string) {
 	if res.Cut {
 		a.sayf("the limit ended the import before the trace ended")
 	}
+}
+
+// recordFlags are the flags of record.
+type recordFlags struct {
+	output, cache string
+	limit         int
+	force         bool
+	doc           []string
+}
+
+// limitMax is the largest limit of a recording: its file has room for two records an operation
+// from the start.
+const limitMax = 1 << 28
+
+func (a *app) recordCommand() *cobra.Command {
+	var f recordFlags
+	c := &cobra.Command{
+		Use:   "record [-o FILE] [--limit N] -- COMMAND [ARG…]",
+		Short: "make a program of what a command allocates",
+		Long: "Run a command and make a program of its allocations. It runs as it would\n" +
+			"without: its input and its messages are its own; what it prints goes to standard\n" +
+			"error when the program goes to standard output. However it ends, by a signal\n" +
+			"too, what it did before is kept. Children that it starts are not recorded, and\n" +
+			"threads become the order in which things happened.\n\n" +
+			"Linux, dynamically linked commands, and a C compiler (cc or $CC), needed once.\n" +
+			"Others: docs/recording.md.",
+		Example: "  allocfuzz record -o sort.prog -- sort /etc/passwd\n" +
+			"  allocfuzz record --limit 10000 -- python3 -c 'print(1)' > python.prog",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("expected a command to record, as in %s -- ls -l; see %s --help",
+					cmd.CommandPath(), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a.begin(cmd)
+			return a.record(args, f)
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	c.Flags().StringVarP(&f.output, "output", "o", "",
+		"file for the program (default: standard output)")
+	c.Flags().BoolVar(&f.force, "force", false, "replace an output that exists")
+	c.Flags().IntVar(&f.limit, "limit", 1000000, "record so many operations, and no more")
+	c.Flags().StringVar(&f.cache, "cache", "",
+		"folder of the compiled recorder (default: in the user's cache)")
+	c.Flags().StringArrayVar(&f.doc, "doc", nil, "line of the comment on top; may be given again")
+	return c
+}
+
+// record runs a command and imports what was recorded.
+func (a *app) record(command []string, f recordFlags) error {
+	if f.limit < 1 || f.limit > limitMax {
+		return fmt.Errorf("--limit %d: expected a number of operations from 1 to %d", f.limit,
+			limitMax)
+	}
+	if err := mayWrite(f.output, f.force); err != nil {
+		return err
+	}
+	if f.cache == "" {
+		var err error
+		if f.cache, err = usualFolder("record", "cache"); err != nil {
+			return err
+		}
+	}
+	ctx, done := interruptible()
+	defer done()
+	o := record.Options{Command: command, Folder: f.cache, Records: 2 * f.limit, Stdin: a.in,
+		Stdout: a.err, Stderr: a.err}
+	if f.output != "" && !a.json {
+		o.Stdout = os.Stdout
+	}
+	r, err := record.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if r.Ended != "" {
+		a.sayf("%s %s; what it did before is recorded", command[0], r.Ended)
+	}
+	if r.Head.Execs > 0 {
+		a.sayf("%s became another program; the last of them is recorded", command[0])
+	}
+	if err := a.recorded(r, command, f); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		a.interrupted()
+	}
+	return nil
+}
+
+// recorded writes the program of a recording.
+func (a *app) recorded(r *record.Recording, command []string, f recordFlags) error {
+	in, err := r.Reader()
+	if err != nil {
+		return err
+	}
+	doc := f.doc
+	if len(doc) == 0 {
+		doc = []string{"What " + strings.Join(command, " ") + " allocated."}
+	}
+	opt := trace.Options{File: command[0], Limit: f.limit, Doc: doc}
+	res, err := a.convert(in, "record", opt, f.output)
+	if err != nil {
+		return importError(f.output, err)
+	}
+	a.imported(&res, f.output)
+	if r.Head.Lost > 0 && !res.Cut {
+		a.sayf("the recording was full: %d more records are left out; give a larger --limit",
+			r.Head.Lost)
+	}
+	return nil
 }

@@ -49,7 +49,8 @@ func (a *app) root() *cobra.Command {
 	})
 	c.AddCommand(a.runCommand(), a.nightlyCommand(), a.replayCommand(), a.exploreCommand(),
 		a.stressCommand(), a.minimizeCommand(), a.corpusCommand(), a.importCommand(),
-		a.subjectsCommand(), a.reproduceCommand(), a.reportCommand(), a.fmtCommand())
+		a.recordCommand(), a.subjectsCommand(), a.reproduceCommand(), a.reportCommand(),
+		a.fmtCommand())
 	return c
 }
 

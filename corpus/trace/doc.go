@@ -42,4 +42,9 @@
 //
 // It writes calloc and the aligned requests like malloc, and tells nothing of threads: a trace of
 // several threads becomes the program of one, in the order of the lines.
+//
+// # The record format
+//
+// Written by "allocfuzz record", and binary: see record.go. Its records are numbered as lines are.
+// A record that its process did not live to fill is left out as truncated.
 package trace

@@ -15,6 +15,7 @@ type format struct {
 
 var formats = []format{
 	{name: "mtrace", detect: mtraceDetect, open: mtraceOpen},
+	{name: "record", detect: recordDetect, open: recordOpen},
 }
 
 // prefixLen is how many bytes detection may look at.

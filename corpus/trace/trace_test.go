@@ -249,22 +249,24 @@ func TestSkipped(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
+	known := strings.Join(Formats(), ", ")
 	const ok = "@ x:[0x1] + 0x1000 0x10\n"
 	tests := []struct {
 		name, format, in string
 		strict           bool
 		want             string
 	}{
-		{"empty", "", "", false, "f: empty input; expected a trace (mtrace)"},
-		{"empty, format named", "mtrace", "", false, "f: empty input; expected a trace (mtrace)"},
+		{"empty", "", "", false, "f: empty input; expected a trace (" + known + ")"},
+		{"empty, format named", "mtrace", "", false,
+			"f: empty input; expected a trace (" + known + ")"},
 		{"unknown format", "nosuch", ok, false,
-			`f: unknown trace format "nosuch"; expected one of: mtrace`},
+			`f: unknown trace format "nosuch"; expected one of: ` + known},
 		{"text of no format", "", "hello\nworld\n", false,
-			"f:1: format not recognised; expected a trace in one of: mtrace; name the format to " +
-				"read it all the same"},
+			"f:1: format not recognised; expected a trace in one of: " + known +
+				"; name the format to read it all the same"},
 		{"binary", "", "\x7fELF\x00\x00\n\x00", false,
-			"f:1: binary data; expected a trace in one of: mtrace; name the format to " +
-				"read it all the same"},
+			"f:1: binary data; expected a trace in one of: " + known +
+				"; name the format to read it all the same"},
 		{"binary, format named", "mtrace", "\x7fELF\x00\x00\n\x00", false,
 			"f: no operation in 2 lines of format mtrace; expected allocations that succeeded"},
 		{"nothing succeeded", "", "= Start\n@ x:[0x1] + (nil) 0x10\n= End\n", false,

@@ -16,6 +16,9 @@ import (
 // example is the module that uses this package as anybody's would.
 const example = "../example"
 
+// outside is the module with subjects from modules that this one does not require.
+const outside = "../outside"
+
 // adapterLines is how long an adapter may be, with its fuzz test.
 const adapterLines = 15
 
@@ -27,6 +30,24 @@ func TestExample(t *testing.T) {
 			t.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
+}
+
+// TestOutside builds, vets and tests the module of subjects with many dependencies.
+func TestOutside(t *testing.T) {
+	needGo(t)
+	if out, err := goIn(outside, "mod", "download"); err != nil {
+		t.Skipf("its modules cannot be had here: %v: %s", err, firstLine(out))
+	}
+	for _, args := range [][]string{{"vet", "./..."}, {"test", "-count=1", "./..."}} {
+		if out, err := goIn(outside, args...); err != nil {
+			t.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
 }
 
 // TestExampleBroken puts one bug at a time into a copy of the example. A plain go test must find

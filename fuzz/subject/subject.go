@@ -11,8 +11,9 @@
 //     Free(uint64) and Bytes() []byte (golib.HeapAllocator).
 //
 // What more it can do is found out by looking at its methods: Calloc, Realloc, Memalign and
-// UsableSize, with the signatures that package golib lists, Limit for judging refusals, Reset and
-// Close for its end, and MinAlign for the alignment that it promises.
+// UsableSize, with the signatures that package golib lists, Limit for judging refusals, Used for an
+// arena, which hands nothing out again, Reset and Close for its end, and MinAlign for the alignment
+// that it promises.
 //
 // Every input is a program of one task. It runs on your allocator and on the reference. The model
 // says of each operation whether what was returned is aligned, lies where it may, overlaps nothing

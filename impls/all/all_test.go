@@ -69,6 +69,8 @@ func TestRows(t *testing.T) {
 		"go-modernc-memory":                "",
 		"go-wasm2go-sbrk":                  "",
 		"go-wasm2go-tlsf":                  "",
+		"go-wasm2go-bump":                  "",
+		"go-gopkg-mcache":                  "",
 		"go-modernc-memory-guarded":        "",
 		"go-wasm2go-tlsf-guarded":          "",
 		"slab-2001-onelist":                "S1a",

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ncruces/wasm2go/libc-gen/test_alloc/tlsf"
 
@@ -183,7 +184,8 @@ func TestVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"modernc.org/memory " + moderncVersion,
-		"github.com/ncruces/wasm2go " + wasmVersion} {
+		"github.com/ncruces/wasm2go " + wasmVersion,
+		"github.com/bytedance/gopkg " + mcacheVersion} {
 		if !strings.Contains(string(mod), line) {
 			t.Errorf("go.mod has not %q: change the version in variants.go", line)
 		}
@@ -195,6 +197,8 @@ func TestCapabilities(t *testing.T) {
 		"go-modernc-memory": wrapCaps | impls.CapZero | impls.CapRealloc | impls.CapUsable,
 		"go-wasm2go-sbrk":   wrapCaps | impls.CapAlign | impls.CapRealloc,
 		"go-wasm2go-tlsf":   wrapCaps | impls.CapAlign | impls.CapRealloc,
+		"go-wasm2go-bump":   wrapCaps | impls.CapAlign | impls.CapRealloc,
+		"go-gopkg-mcache":   wrapCaps | impls.CapUsable,
 		"user-plain":        wrapCaps,
 		"user-full": wrapCaps | impls.CapZero | impls.CapRealloc | impls.CapAlign |
 			impls.CapUsable,
@@ -222,7 +226,10 @@ func TestZeroSizes(t *testing.T) {
 			a.Free(c, p)
 		}
 		p = a.Malloc(c, 10, 0)
-		q := a.Realloc(c, p, 0, 0)
+		q := p
+		if v.Caps.Has(impls.CapRealloc) {
+			q = a.Realloc(c, p, 0, 0)
+		}
 		if v.Profile.ReallocZero == impls.Always && q != 0 ||
 			v.Profile.ReallocZero == impls.Never && q == 0 {
 			t.Errorf("%s: realloc(p, 0) is %#x", v.Name, q)
@@ -233,6 +240,16 @@ func TestZeroSizes(t *testing.T) {
 			t.Errorf("%s: %d objects, %d bytes live after all frees", v.Name, h.live.n, h.bytes)
 		}
 		in.Close()
+	}
+}
+
+// mcache once indexed its pools by -1 when it was given nothing back (bytedance/gopkg 225).
+func TestMcacheFreesNothing(t *testing.T) {
+	for _, b := range [][]byte{nil, {}, make([]byte, 0, 3)} {
+		pools{}.Free(b)
+	}
+	if b := (pools{}).Malloc(0); b == nil || len(b) != 0 {
+		t.Errorf("%v, want an empty slice that is not nil", b)
 	}
 }
 
@@ -261,8 +278,36 @@ func TestOutOfMemory(t *testing.T) {
 			for _, p := range got {
 				a.Free(c, p)
 			}
-			if a.Malloc(c, 128<<10, 0) == 0 {
+			if a.Malloc(c, 128<<10, 0) == 0 && v.Profile.Reuse != impls.Never {
 				t.Fatal("no memory after all frees")
+			}
+		})
+	}
+}
+
+// What Profile.Reuse says is what happens: an arena uses up all that was ever asked for, and its
+// refusals with nothing live are legitimate.
+func TestReuse(t *testing.T) {
+	for _, v := range append(subjects(), Wrap("user-arena", func() any { return &spent{} })) {
+		t.Run(v.Name, func(t *testing.T) {
+			c := native(t)
+			in := v.New(nil)
+			defer in.Close()
+			a := in.Sizes()
+			refused := 0
+			for range 700 { // of 2 × 100 KiB: more than any has
+				before := c.Refused()
+				p, q := a.Malloc(c, 100<<10, 0), a.Malloc(c, 100<<10, 0)
+				refused += c.Refused() - before
+				if p == 0 && c.Refused() == before {
+					t.Fatal("refused without reason")
+				}
+				a.Free(c, p)
+				a.Free(c, q)
+			}
+			if (refused > 0) != (v.Profile.Reuse == impls.Never) {
+				t.Errorf("%d refusals with little live; reuse is promised: %d", refused,
+					v.Profile.Reuse)
 			}
 		})
 	}
@@ -481,6 +526,9 @@ func TestTable(t *testing.T) {
 
 func TestNoAllocationPerOperation(t *testing.T) {
 	for _, v := range Variants() {
+		if v.Name == "go-gopkg-mcache" {
+			continue // a sync.Pool may forget what it has, and does under the race detector
+		}
 		c := native(t)
 		in := v.New(nil)
 		e := execOn(v, in)
@@ -512,6 +560,66 @@ func pairs() []impls.Op {
 		}
 	}
 	return ops
+}
+
+// plainOps are operations a second of what anybody would write without allocfuzz: make for every
+// object, kept in a map by its number, with the same contents written and compared.
+func plainOps(ops []impls.Op, atLeast int) float64 {
+	live := map[int32][]byte{}
+	var patterns [64]impls.Pattern
+	began, n := time.Now(), 0
+	for ; n < atLeast; n++ {
+		op := &ops[n%len(ops)]
+		if op.Code == impls.OpMalloc {
+			b := make([]byte, op.Size)
+			op.Pattern.Fill(b)
+			live[op.Result], patterns[op.Result] = b, op.Pattern
+			continue
+		}
+		if patterns[op.Slot].Verify(live[op.Slot]) >= 0 {
+			panic("memory changed")
+		}
+		delete(live, op.Slot)
+	}
+	return float64(n) / time.Since(began).Seconds()
+}
+
+// BenchmarkChecked: operations a second with the contents of every object written when it is
+// handed out and compared when it is freed, and how many times as many as a map and make do.
+func BenchmarkChecked(b *testing.B) {
+	ops := pairs()
+	for i := range ops {
+		ops[i].Size = ops[i].Size * 256 / 140 // up to 256 bytes
+	}
+	peer := 0.0
+	for range 5 { // the best: whatever else runs, slows it down only
+		peer = max(peer, plainOps(ops, 1<<19))
+	}
+	for _, v := range Variants() {
+		b.Run(v.Name, func(b *testing.B) {
+			c := native(b)
+			in := v.New(nil)
+			defer func() { in.Close() }()
+			e := execOn(v, in)
+			var ev impls.Event
+			n := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				e.Do(c, &ops[n%len(ops)], &ev)
+				if ev.Outcome != impls.OK || ev.Bad >= 0 {
+					b.Fatalf("operation %d: %s, wrong byte %d", n, ev.Outcome, ev.Bad)
+				}
+				if n++; n%(1<<14) == 0 { // an arena would be full some day
+					in.Close()
+					in = v.New(nil)
+					e = execOn(v, in)
+				}
+			}
+			rate := float64(n) / b.Elapsed().Seconds()
+			b.ReportMetric(rate, "ops/s")
+			b.ReportMetric(rate/peer, "×plain")
+		})
+	}
 }
 
 func BenchmarkOperations(b *testing.B) {

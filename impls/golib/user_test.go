@@ -51,18 +51,18 @@ func (f *full) Memalign(align, size int) []byte {
 
 func (f *full) Reset() { f.out = 0 }
 
-// bump is a HeapAllocator that never reuses anything but all at once.
-type bump struct {
+// arena is a HeapAllocator that never reuses anything but all at once.
+type arena struct {
 	mem  []byte
 	next uint64
 	live int
 }
 
-func newHeap(size int) *bump { return &bump{mem: make([]byte, size), next: 16} }
+func newHeap(size int) *arena { return &arena{mem: make([]byte, size), next: 16} }
 
-func (h *bump) Alloc(size uint64) uint64 { return h.Memalign(1, size) }
+func (h *arena) Alloc(size uint64) uint64 { return h.Memalign(1, size) }
 
-func (h *bump) Calloc(size uint64) uint64 {
+func (h *arena) Calloc(size uint64) uint64 {
 	a := h.Alloc(size)
 	if a != 0 {
 		clear(h.mem[a : a+size])
@@ -70,7 +70,7 @@ func (h *bump) Calloc(size uint64) uint64 {
 	return a
 }
 
-func (h *bump) Memalign(align, size uint64) uint64 {
+func (h *arena) Memalign(align, size uint64) uint64 {
 	a := (h.next + align - 1) &^ (align - 1)
 	if a > uint64(len(h.mem)) || size > uint64(len(h.mem))-a {
 		return 0
@@ -80,15 +80,15 @@ func (h *bump) Memalign(align, size uint64) uint64 {
 	return a
 }
 
-func (h *bump) Free(uint64) {
+func (h *arena) Free(uint64) {
 	if h.live--; h.live == 0 {
 		h.next = 16
 	}
 }
 
-func (h *bump) Bytes() []byte { return h.mem }
+func (h *arena) Bytes() []byte { return h.mem }
 
-func (h *bump) Reset() { *h = bump{mem: h.mem, next: 16} }
+func (h *arena) Reset() { *h = arena{mem: h.mem, next: 16} }
 
 // miser has nothing to give.
 type miser struct{}
@@ -103,3 +103,20 @@ func (*bomb) Malloc(int) []byte { panic("out of order") }
 func (*bomb) Free([]byte)       {}
 func (b *bomb) Close()          { *b.closed++ }
 func (b *bomb) Reset()          {}
+
+// spent is an arena of slices.
+type spent struct{ used int }
+
+func (s *spent) Malloc(size int) []byte {
+	if s.used+size > fullMax {
+		return nil
+	}
+	s.used += size
+	return make([]byte, size)
+}
+
+func (*spent) Free([]byte) {}
+
+func (s *spent) Used() int { return s.used }
+func (*spent) Limit() int  { return fullMax }
+func (s *spent) Reset()    { s.used = 0 }

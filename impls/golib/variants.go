@@ -9,6 +9,7 @@ import (
 const (
 	moderncVersion = "v1.13.0"
 	wasmVersion    = "v0.4.22"
+	mcacheVersion  = "v0.1.4"
 )
 
 // Alignments that they promise: modernc.org/memory two words of the host, the
@@ -59,6 +60,15 @@ func Variants() []*impls.Variant {
 			Profile: impls.Profile{MinAlign: wasmAlign, Source: "own documentation"},
 			New:     pooled(newTLSF, wasmAlign),
 		},
+		{
+			Name: "go-wasm2go-bump", Year: 2026, Machines: all, Sound: true, Caps: wasmCaps,
+			About: "a bump allocator, which uses only the newest block again, translated to Go " +
+				"by github.com/ncruces/wasm2go " + wasmVersion + ", in a byte heap of up to 64 MiB",
+			Profile: impls.Profile{ReallocZero: impls.Always, MinAlign: wasmAlign,
+				Reuse: impls.Never, Source: "comments in malloc_bump.c"},
+			New: pooled(newBump, wasmAlign),
+		},
+		mcacheVariant(),
 	}
 }
 

@@ -1,8 +1,10 @@
 package golib
 
 import (
+	"bytes"
 	"math"
 
+	"github.com/ncruces/wasm2go/libc-gen/test_alloc/bump"
 	"github.com/ncruces/wasm2go/libc-gen/test_alloc/sbrk"
 	"github.com/ncruces/wasm2go/libc-gen/test_alloc/tlsf"
 
@@ -32,17 +34,32 @@ type module[M any] interface {
 // moves when it grows: it is always reached through mem.
 type wasm[M any] struct {
 	module[M]
-	mem *[]byte
+	mem     *[]byte
+	statics []byte // of a new module, up to the last that is not 0
 }
 
 func newSbrk(*table[uint64]) backend {
 	m := sbrk.New()
-	return &wasm[sbrk.Memory]{m, m.Xmemory().Slice()}
+	return newWasm(m, m.Xmemory().Slice())
 }
 
 func newTLSF(*table[uint64]) backend {
 	m := tlsf.New()
-	return &wasm[tlsf.Memory]{m, m.Xmemory().Slice()}
+	return newWasm(m, m.Xmemory().Slice())
+}
+
+// newBump has an arena: what is freed is lost, unless it is what was handed out last.
+func newBump(*table[uint64]) backend {
+	m := bump.New()
+	return newWasm(m, m.Xmemory().Slice())
+}
+
+func newWasm[M any](m module[M], mem *[]byte) backend {
+	statics := (*mem)[wasmStack:]
+	for len(statics) > 0 && statics[len(statics)-1] == 0 {
+		statics = statics[:len(statics)-1]
+	}
+	return &wasm[M]{m, mem, bytes.Clone(statics)}
 }
 
 func addr(p int32) impls.Addr { return impls.Addr(uint32(p)) }
@@ -80,15 +97,16 @@ func (w *wasm[M]) full(_, size uint64) bool {
 	return size == 0 || uint64(len(*w.mem))+size+size/16+2*wasmPage > wasmMax
 }
 
-// reset clears what a new module has as zeros and hides what it grew by: growing
-// again clears that.
+// reset clears what a new module has as zeros, puts its statics back and hides what it grew
+// by: growing again clears that.
 func (w *wasm[M]) reset() bool {
 	if cap(*w.mem) > wasmKept {
 		*w.mem = make([]byte, wasmFirst)
-		return true
+	} else {
+		*w.mem = (*w.mem)[:wasmFirst]
+		clear((*w.mem)[wasmStack-stackUsed:])
 	}
-	*w.mem = (*w.mem)[:wasmFirst]
-	clear((*w.mem)[wasmStack-stackUsed:])
+	copy((*w.mem)[wasmStack:], w.statics)
 	return true
 }
 

@@ -83,6 +83,14 @@ type HeapUsabler interface {
 // Without it a HeapAllocator has the length of Bytes, a Mallocer 64 MiB.
 type Limiter interface{ Limit() int }
 
+// An Arena never hands out again what was freed, or only what it handed out last: its Free does
+// nothing, and it is given back as a whole. The subject promises no reuse then (impls.Profile), and
+// refusals are judged by what Used says instead of by what is live.
+type Arena interface {
+	// Used is how many bytes are used up, freed ones included.
+	Used() int
+}
+
 // A Resetter goes back to its first state, with all that was live taken back. It
 // is used again for the next run then; others are made anew.
 type Resetter interface{ Reset() }
@@ -95,7 +103,7 @@ const wrapMax = 64 << 20
 // Wrap is the way in for a user's own allocator: a subject named name, each run of
 // which starts with what construct returns, a Mallocer or a HeapAllocator. What
 // else that can do (Zeroer, Reallocer, Aligner, Usabler and their Heap forms) is
-// found out by looking and declared as capabilities. It promises no alignment;
+// found out by looking and declared as capabilities, as is an Arena. It promises no alignment;
 // set Profile and About of what is returned to say more. A value of another kind
 // panics.
 func Wrap(name string, construct func() any) *impls.Variant {
@@ -108,10 +116,14 @@ func Wrap(name string, construct func() any) *impls.Variant {
 	if caps.Has(impls.CapAlign) {
 		least = 1
 	}
+	reuse := impls.Unspecified
+	if has[Arena](first) {
+		reuse = impls.Never
+	}
 	return &impls.Variant{
 		Name: name, Machines: all, Sound: true, Caps: wrapCaps | caps,
 		About:   fmt.Sprintf("a user's allocator, %T", first),
-		Profile: impls.Profile{MinAlign: 1, Source: "its author"},
+		Profile: impls.Profile{MinAlign: 1, Source: "its author", Reuse: reuse},
 		New: pooled(func(live *table[uint64]) backend {
 			return wrapped(construct(), live)
 		}, least),
@@ -191,7 +203,17 @@ func (e ends) drop() {
 
 // asks keeps a request below what the process can bear: a user's own limit may be
 // larger than that.
-func (e ends) asks(live, size uint64) bool { return size <= wrapMax && live+size <= wrapMax }
+func (e ends) asks(live, size uint64) bool {
+	return size <= wrapMax && e.used(live)+size <= wrapMax
+}
+
+// used is what is used up: what is live, or more in an arena.
+func (e ends) used(live uint64) uint64 {
+	if a, ok := e.v.(Arena); ok {
+		return max(live, uint64(max(a.Used(), 0)))
+	}
+	return live
+}
 
 // slices is the backend over a Mallocer. It keeps each slice as it was returned,
 // by the address of its first byte.
@@ -282,7 +304,7 @@ func (s *slices) view(a impls.Addr, n uint64) []byte {
 }
 
 func (s *slices) full(live, size uint64) bool {
-	return size == 0 || live+size > s.limit(wrapMax)/4
+	return size == 0 || s.used(live)+size > s.limit(wrapMax)/4
 }
 
 func (s *slices) reset() bool {
@@ -329,5 +351,5 @@ func (o *offsets) view(a impls.Addr, n uint64) []byte {
 }
 
 func (o *offsets) full(live, size uint64) bool {
-	return size == 0 || live+size > o.limit(len(o.a.Bytes()))/4
+	return size == 0 || o.used(live)+size > o.limit(len(o.a.Bytes()))/4
 }
