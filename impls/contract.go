@@ -315,7 +315,7 @@ type Profile struct {
 	// SizeAlign says that memory smaller than MinAlign need only be aligned for objects of
 	// its size: to the largest power of two that is not above it.
 	SizeAlign bool
-	Source      string  // who promises: "own documentation", "C17 7.22.3"
+	Source    string // who promises: "own documentation", "C17 7.22.3"
 
 	// Reuse says that memory which was freed is handed out again. Never is the contract of
 	// an arena: a free gives nothing back, or only what was handed out last, so that it

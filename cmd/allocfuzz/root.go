@@ -49,7 +49,8 @@ func (a *app) root() *cobra.Command {
 	})
 	c.AddCommand(a.runCommand(), a.nightlyCommand(), a.replayCommand(), a.exploreCommand(),
 		a.stressCommand(), a.minimizeCommand(), a.corpusCommand(), a.importCommand(),
-		a.recordCommand(), a.subjectsCommand(), a.reproduceCommand(), a.reportCommand(),
+		a.recordCommand(), a.libsCommand(),
+		a.subjectsCommand(), a.reproduceCommand(), a.reportCommand(),
 		a.fmtCommand())
 	return c
 }
@@ -105,10 +106,7 @@ func (s *selection) flags(cmd *cobra.Command) {
 
 // subjects finds what was asked for, each once.
 func (s *selection) subjects() ([]*impls.Variant, error) {
-	names := slices.Clone(s.names)
-	for _, file := range s.libs {
-		names = append(names, clib.Prefix+file)
-	}
+	names := s.named()
 	if len(names) == 0 && s.unsound {
 		return all.Variants(), nil
 	}
@@ -120,6 +118,15 @@ func (s *selection) subjects() ([]*impls.Variant, error) {
 		list = append(list, all.Variants()...)
 	}
 	return unique(list), nil
+}
+
+// named are the names of what was asked for.
+func (s *selection) named() []string {
+	names := slices.Clone(s.names)
+	for _, file := range s.libs {
+		names = append(names, clib.Prefix+file)
+	}
+	return names
 }
 
 // unique keeps the first of every subject.

@@ -43,7 +43,7 @@ var exceptions = []exception{
 	{"impls/machine", "native*.go", native},
 	{"impls/machine", "*.go", []string{"sync/atomic"}}, // accessors serve both modes
 	{"impls/golib", "*.go", native},
-	{"oracle/history/linear", "*.go", []string{"time"}}, // the limit of a search
+	{"oracle/history/linear", "*.go", []string{"time"}},               // the limit of a search
 	{"impls/remote", "journal.go", []string{"sync/atomic", "unsafe"}}, // shared by processes
 	{"impls/remote", "threads.go", []string{"sync", banGo}},           // of a real process
 	{"impls/clib", "*.go", append([]string{"time"}, native...)},

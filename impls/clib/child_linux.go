@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +22,8 @@ import (
 const (
 	envLibrary = "ALLOCFUZZ_CHILD_LIBRARY"
 	envSubject = "ALLOCFUZZ_CHILD_SUBJECT"
+	envMisuse  = "ALLOCFUZZ_CHILD_MISUSE" // what to do instead of playing batches
+	envSize    = "ALLOCFUZZ_CHILD_SIZE"
 	socketFD   = 3
 	journalFD  = 4
 	// descriptors that a library is unlikely to close or to write to
@@ -32,6 +36,7 @@ type hello struct {
 	Functions []string `json:"functions,omitempty"`
 	Lacking   []string `json:"lacking,omitempty"`
 	File      string   `json:"file,omitempty"` // as the loader found it
+	Version   string   `json:"version,omitempty"`
 	Error     string   `json:"error,omitempty"`
 }
 
@@ -66,9 +71,12 @@ func serve(file, subject string) error {
 	signal.Ignore(syscall.SIGINT, syscall.SIGPIPE) // whoever started the child ends it
 	debug.SetPanicOnFault(true)
 	h := hello{Family: l.family.name, Functions: l.names(), Lacking: l.lacking(),
-		File: loadedFile(l.addr[fnMalloc])}
+		File: loadedFile(l.addr[fnMalloc]), Version: l.version}
 	if err := tell(socket, h); err != nil {
 		return err
+	}
+	if os.Getenv(envMisuse) != "" {
+		return misused(socket, l)
 	}
 	defer func() {
 		if v := recover(); v != nil { // the library does not panic
@@ -78,6 +86,17 @@ func serve(file, subject string) error {
 		}
 	}()
 	return remote.Serve(socket, l.variant(subject), journal)
+}
+
+// misused does to the library what the environment names.
+func misused(socket *os.File, l *library) error {
+	kind := slices.IndexFunc(misuses, func(m Misuse) bool { return m.Name == os.Getenv(envMisuse) })
+	size, err := strconv.ParseUint(os.Getenv(envSize), 10, 32)
+	if err != nil || kind < 0 {
+		return fmt.Errorf("misuse %q of %q bytes", os.Getenv(envMisuse), os.Getenv(envSize))
+	}
+	misuse(socket, l, &misuses[kind], size)
+	return nil
 }
 
 // connections moves the descriptors of the connection out of a library's way and maps the

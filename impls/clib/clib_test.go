@@ -116,10 +116,19 @@ func TestBroken(t *testing.T) {
 		{"usable lies", fault.ContentsChanged, "verify b", ""},
 		{"promise", fault.UsableUnlike, "usable a", "116 promised"},
 		{"leak", fault.Footprint, "", ""},
+		{"hang", fault.Hung, "r = malloc 40", ""},
+		{"hang with signals blocked", fault.Hung, "r = malloc 40", ""},
+		{"memory", fault.MemoryBlowUp, "r = malloc 40", "the limit is"},
 	} {
 		t.Run(row.bad, func(t *testing.T) {
 			t.Setenv("BAD", row.bad)
 			text := everything
+			if row.title == fault.Hung {
+				t.Setenv(clib.EnvLimit, "500ms")
+			}
+			if row.title == fault.MemoryBlowUp {
+				t.Setenv(clib.EnvMemory, "300000000")
+			}
 			if row.bad == "leak" {
 				text = "cpu0 repeat 3000 {\n\tcpu0 a = malloc 100000\n\tcpu0 free a\n}\n"
 			}

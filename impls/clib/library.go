@@ -10,6 +10,7 @@ type library struct {
 	symbols
 	caller
 	profile profile
+	version string   // as it says itself, "" when it does not
 	aligned function // what aligned memory comes from where nothing better can be asked
 }
 

@@ -31,6 +31,9 @@ func guarded(f func()) {
 	f()
 }
 
+// addressOf is the address of a word of Go's.
+func addressOf(p *uint64) impls.Addr { return impls.Addr(uintptr(unsafe.Pointer(p))) }
+
 // at is n bytes of the process at a.
 func at(a impls.Addr, n uint64) []byte {
 	if n == 0 {

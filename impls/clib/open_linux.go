@@ -46,18 +46,20 @@ func open(file string) (*library, error) {
 	}
 	l := &library{}
 	own := ownerOf(handle)
-	s, ok := discover(func(name string) uintptr {
+	lookup := func(name string) uintptr {
 		p, err := purego.Dlsym(handle, name)
 		if err != nil || !own.has(p) {
 			return 0
 		}
 		return p
-	})
+	}
+	s, ok := discover(lookup)
 	if !ok {
 		return nil, fmt.Errorf("it has no malloc and free of its own: expected one of %s",
 			expected())
 	}
 	l.symbols = s
+	l.version = versionOf(lookup)
 	l.caller = native{symbolAnywhere("__errno_location")}
 	return l, nil
 }
@@ -101,4 +103,50 @@ func symbolAnywhere(name string) uintptr {
 		return 0
 	}
 	return p
+}
+
+// versionOf asks a library for its version in each of the ways in which some tell it; "" when
+// it knows none.
+func versionOf(lookup func(string) uintptr) string {
+	if fn := lookup("mi_version"); fn != 0 {
+		r, _, _ := purego.SyscallN(fn)
+		n := int(int32(r))
+		return fmt.Sprintf("%d.%d.%d", n/100, n/10%10, n%10)
+	}
+	for _, name := range []string{"gnu_get_libc_version", "tc_version"} {
+		if fn := lookup(name); fn != 0 {
+			r, _, _ := purego.SyscallN(fn, 0, 0, 0)
+			return textAt(r)
+		}
+	}
+	if fn := lookup("mallctl"); fn != 0 {
+		var text, size = new(uintptr), new(uintptr)
+		*size = unsafe.Sizeof(*text)
+		name := append([]byte("version"), 0)
+		r, _, _ := purego.SyscallN(fn, uintptr(unsafe.Pointer(&name[0])),
+			uintptr(unsafe.Pointer(text)), uintptr(unsafe.Pointer(size)), 0, 0)
+		if r == 0 {
+			version, _, _ := strings.Cut(textAt(*text), "-")
+			return version
+		}
+	}
+	return ""
+}
+
+// textAt is a short string of C.
+func textAt(p uintptr) string {
+	const most = 64
+	if p == 0 {
+		return ""
+	}
+	var b []byte
+	for i := range uintptr(most) {
+		at := p + i
+		c := **(**byte)(unsafe.Pointer(&at))
+		if c == 0 {
+			break
+		}
+		b = append(b, c)
+	}
+	return string(b)
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,12 +28,35 @@ import (
 // Limits of a child.
 const (
 	startMost = 20 * time.Second // until it has loaded the library
-	batchMost = 8 * time.Second  // for a batch, and a second more for every some operations
-	rssMost   = 3 << 30          // bytes of resident memory
+	batchMost = 5 * time.Second  // for a batch, and a second more for every opsSecond operations
+	opsSecond = 100_000
+	rssMost   = 3 << 30 // bytes of resident memory
 	watchTime = 10 * time.Millisecond
 	saidMost  = 8 << 10 // bytes kept of the end of what it printed
 	grace     = time.Second
 )
+
+// EnvLimit is how long a batch may take, as time.ParseDuration reads it, and EnvMemory how many
+// bytes of memory a child may have meanwhile.
+const (
+	EnvLimit  = "ALLOCFUZZ_CHILD_LIMIT"
+	EnvMemory = "ALLOCFUZZ_CHILD_MEMORY"
+)
+
+func memoryLimit() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv(EnvMemory), 10, 64); err == nil && n > 0 {
+		return n
+	}
+	return rssMost
+}
+
+// limit is how long a batch of so many operations may take.
+func limit(ops int) time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(EnvLimit)); err == nil && d > 0 {
+		return d
+	}
+	return batchMost + time.Duration(ops/opsSecond)*time.Second
+}
 
 // A process is a child with its library loaded.
 type process struct {
@@ -42,6 +66,7 @@ type process struct {
 	said    *os.File
 	mapped  []byte
 	hello   hello
+	ops     int           // of the batch that is played
 	exited  chan struct{} // closed when it ended
 	state   *os.ProcessState
 	mu      sync.Mutex
@@ -89,7 +114,7 @@ func (s *stream) Close() error {
 }
 
 // launch makes the connections and starts the process.
-func (p *process) launch(file, subject string) error {
+func (p *process) launch(file, subject string, env ...string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -120,6 +145,7 @@ func (p *process) launch(file, subject string) error {
 	p.cmd = exec.Command(program)
 	p.cmd.Env = append(os.Environ(), envLibrary+"="+file, envSubject+"="+subject,
 		tunables(os.Getenv("GLIBC_TUNABLES")), "GOTRACEBACK=none")
+	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.ExtraFiles = []*os.File{theirs, journal}
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -239,7 +265,7 @@ func (p *process) watch() (stop func() bool) {
 		defer close(finished)
 		tick := time.NewTicker(watchTime)
 		defer tick.Stop()
-		late := time.NewTimer(batchMost)
+		late := time.NewTimer(limit(p.ops))
 		defer late.Stop()
 		for {
 			select {
@@ -252,9 +278,9 @@ func (p *process) watch() (stop func() bool) {
 				hung = true
 				p.end(remote.DeathHung)
 			case <-tick.C:
-				if n := resident(p.cmd.Process.Pid); n > rssMost {
+				if n, most := resident(p.cmd.Process.Pid), memoryLimit(); n > most {
 					p.end(fmt.Sprintf("memory: %d MiB resident, the limit is %d", n>>20,
-						rssMost>>20))
+						most>>20))
 				}
 			}
 		}
@@ -363,6 +389,7 @@ func (p *process) lastWords() string {
 
 // Play plays a batch. What is no answer of the protocol most likely comes of the library.
 func (p *process) Play(b *impls.Batch) (*impls.Transcript, error) {
+	p.ops = len(b.Ops)
 	t, err := p.Player.Play(b)
 	var malformed *remote.FormatError
 	if errors.As(err, &malformed) {

@@ -16,6 +16,7 @@ type hello struct {
 	Family    string
 	Functions []string
 	File      string
+	Version   string
 }
 
 type process struct {
@@ -26,4 +27,22 @@ type process struct {
 func start(string, string) (*process, error) {
 	_, err := open("")
 	return nil, errors.Join(err)
+}
+
+// EnvLimit and EnvMemory bound what a child may take, where libraries are loaded.
+const (
+	EnvLimit  = "ALLOCFUZZ_CHILD_LIMIT"
+	EnvMemory = "ALLOCFUZZ_CHILD_MEMORY"
+)
+
+// A Response is what comes of a misuse, where libraries are loaded.
+type Response uint8
+
+// String is empty: there is none.
+func (r Response) String() string { return "" }
+
+// Score has nothing to say where no libraries are loaded.
+func Score(string, *Misuse, uint64) (Response, string, error) {
+	_, err := open("")
+	return 0, "", err
 }

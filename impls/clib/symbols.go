@@ -80,28 +80,42 @@ func (f *family) symbol(fn function) string {
 	return f.prefix + plain[fn]
 }
 
-// libcOnly are functions that a library may lack while the C library, which is always there,
-// has them: a lookup finds that one then, and it is another heap's.
+// symbols are the functions of a library.
 type symbols struct {
 	family *family
 	addr   [functions]uintptr
+	name   [functions]string // as the library calls them
 }
 
 // discover finds the functions of a library. lookup gives a symbol's address, 0 when the
-// library itself has none of that name.
+// library itself has none of that name. What the library's family lacks is looked for under the
+// names of the others: many give the functions of their own besides those of C.
 func discover(lookup func(name string) uintptr) (symbols, bool) {
 	for i := range families {
 		s := symbols{family: &families[i]}
-		for fn := range functions {
-			if name := s.family.symbol(fn); name != "" {
-				s.addr[fn] = lookup(name)
-			}
+		s.find(s.family, lookup)
+		if s.addr[fnMalloc] == 0 || s.addr[fnFree] == 0 {
+			continue
 		}
-		if s.addr[fnMalloc] != 0 && s.addr[fnFree] != 0 {
-			return s, true
+		for k := range families {
+			s.find(&families[k], lookup)
 		}
+		return s, true
 	}
 	return symbols{}, false
+}
+
+// find looks for what is missing under the names of a family.
+func (s *symbols) find(f *family, lookup func(name string) uintptr) {
+	for fn := range functions {
+		name := f.symbol(fn)
+		if s.addr[fn] != 0 || name == "" {
+			continue
+		}
+		if s.addr[fn] = lookup(name); s.addr[fn] != 0 {
+			s.name[fn] = name
+		}
+	}
 }
 
 // names lists the functions that were found, as the library calls them.
@@ -109,7 +123,7 @@ func (s *symbols) names() []string {
 	var out []string
 	for fn := range functions {
 		if s.addr[fn] != 0 {
-			out = append(out, s.family.symbol(fn))
+			out = append(out, s.name[fn])
 		}
 	}
 	return out
@@ -126,11 +140,13 @@ func (s *symbols) lacking() []string {
 	return out
 }
 
-// functionNamed finds a function of a family by the library's name of it.
-func (f *family) functionNamed(name string) (function, bool) {
-	for fn := range functions {
-		if f.symbol(fn) == name {
-			return fn, true
+// functionNamed finds a function by a name that some family gives it.
+func functionNamed(name string) (function, bool) {
+	for i := range families {
+		for fn := range functions {
+			if families[i].symbol(fn) == name {
+				return fn, true
+			}
 		}
 	}
 	return 0, false

@@ -18,6 +18,7 @@ type Library struct {
 	File      string   // as the loader found it
 	Family    string   // how its functions are named
 	Functions []string // that it has
+	Version   string   // as it says itself, "" when it does not
 }
 
 // opened are the subjects that were looked at, by name: a library is asked once a process.
@@ -29,6 +30,9 @@ var opened struct {
 type found struct {
 	variant *impls.Variant
 	library Library
+	syms    symbols // those that are there have an address, though not of this process
+	file    string
+	as      string // the subject whose promises it makes
 	err     error
 }
 
@@ -126,6 +130,7 @@ func (f *found) look(name, file string) {
 			file = abs
 		}
 	}
+	f.file, f.as = file, as
 	p, err := start(file, as)
 	if err != nil {
 		f.err = err
@@ -133,13 +138,15 @@ func (f *found) look(name, file string) {
 	}
 	defer p.Close()
 	h := p.hello
-	f.library = Library{File: h.File, Family: h.Family, Functions: h.Functions}
+	f.library = Library{File: h.File, Family: h.Family, Functions: h.Functions,
+		Version: h.Version}
 	s := symbols{family: familyNamed(h.Family)}
 	for _, n := range h.Functions {
-		if fn, ok := s.family.functionNamed(n); ok {
+		if fn, ok := functionNamed(n); ok {
 			s.addr[fn] = 1
 		}
 	}
+	f.syms = s
 	about := "malloc and its like of " + h.File
 	if k := knownNamed(as); k != nil {
 		about = k.About + ", " + h.File

@@ -127,9 +127,31 @@ static void misbehave(void)
 		__builtin_trap();
 }
 
+static void *freed, *again;
+
+static void freed_twice(void *p)
+{
+	if (is("double free told")) {
+		fprintf(stderr, "bad: freed twice\n");
+		abort();
+	}
+	if (is("double free stops"))
+		abort();
+	if (is("double free hangs"))
+		for (;;)
+			pause();
+	again = p;
+}
+
 void *malloc(size_t size)
 {
 	misbehave();
+	if (again && is("double free late")) {
+		fprintf(stderr, "bad: the heap is damaged\n");
+		abort();
+	}
+	if (again && is("double free twice"))
+		return again;
 	if (is("no block"))
 		return (void *)0x100000;
 	if (is("null"))
@@ -142,6 +164,9 @@ void free(void *p)
 	if (!p)
 		return;
 	frees++;
+	if (frees > 1 && p == freed)
+		freed_twice(p);
+	freed = p;
 	if (is("reuse") && frees == 1)
 		top = (char *)p - ALIGN;
 	else if (!is("leak")) { /* whole pages of it are given back, the room never */
