@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"allocfuzz/debugcheck"
+	"allocfuzz/impls/fault"
 	"allocfuzz/impls/machine"
 )
 
@@ -352,6 +353,9 @@ type Variant struct {
 	// New sets the subject up on a machine that was just made or reset; nil for
 	// a remote subject. Subjects with their own heap leave the machine alone.
 	New func(m *machine.Machine) Instance
+	// Promise says who promised that an operation does not show a title: a clause of a standard
+	// or of a manual, "" when nobody did. It is nil where the contract of this package is all.
+	Promise func(code Code, title fault.Title) string
 	// Dial starts a remote subject; nil for one in process.
 	Dial func() (Player, error)
 }

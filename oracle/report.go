@@ -25,6 +25,7 @@ type Report struct {
 	State   []string              // the subject when the fault was raised, one line each
 	Debug   []*debugcheck.Report  // of the run, in order, the first few
 	Command string                // that repeats it
+	Promise string                // what it broke, of a subject that has promises, "" for none
 }
 
 // A Step is one operation of a history beside what the model says of it, or a
@@ -65,6 +66,7 @@ func (r *Runner) Explain(p *Compiled, v *impls.Variant, s *prog.Sched, opt Optio
 		out.Finding = &f
 	}
 	out.Hash = res.Hash
+	out.Promise = promised(res, v, out.Finding)
 	copied := *p.Prog
 	copied.File = ""
 	copied.Scheds = nil
@@ -105,6 +107,9 @@ func (o *Report) Text(w io.Writer) error {
 	fmt.Fprintf(b, "IDENTITY: %s\n", f.Identity())
 	if e, ok := fault.Lookup(f.Title); ok {
 		fmt.Fprintf(b, "MEANS: %s\n", e.Means)
+	}
+	if o.Promise != "" {
+		fmt.Fprintf(b, "PROMISE: %s\n", o.Promise)
 	}
 	found, stack, _ := strings.Cut(f.Fault.String(), "\n")
 	fmt.Fprintf(b, "FOUND: %s%s\n", found, foundAt(f))
@@ -187,4 +192,18 @@ func (o *Report) table(b *strings.Builder) {
 func firstLine(s string) string {
 	head, _, _ := strings.Cut(s, "\n")
 	return head
+}
+
+// promised is who promised that a finding does not happen.
+func promised(res *Result, v *impls.Variant, f *Finding) string {
+	if v.Promise == nil {
+		return ""
+	}
+	code := impls.OpVerify // whatever is wrong at no operation
+	for i := range res.Events {
+		if ev := &res.Events[i]; f.Fault.Where.Line >= 0 && int(ev.Op) == f.Fault.Where.Line {
+			code = ev.Code
+		}
+	}
+	return v.Promise(code, f.Title)
 }

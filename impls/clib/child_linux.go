@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strconv"
 	"syscall"
@@ -88,6 +89,14 @@ func serve(file, subject string) error {
 	return remote.Serve(socket, l.variant(subject), journal)
 }
 
+// goMemory is how much memory the runtime of Go has of the system.
+func goMemory() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64() - s[1].Value.Uint64()
+}
+
 // misused does to the library what the environment names.
 func misused(socket *os.File, l *library) error {
 	kind := slices.IndexFunc(misuses, func(m Misuse) bool { return m.Name == os.Getenv(envMisuse) })
@@ -113,7 +122,10 @@ func connections() (*os.File, *remote.Journal, error) {
 	}
 	unix.Close(socketFD)
 	unix.Close(journalFD)
-	return os.NewFile(uintptr(fd), "socket"), remote.NewJournal(b), nil
+	j := remote.NewJournal(b)
+	base := resident(os.Getpid()) - goMemory() // of the program and the library, which begin so
+	j.Measure = func() uint64 { return base + goMemory() }
+	return os.NewFile(uintptr(fd), "socket"), j, nil
 }
 
 func tell(socket *os.File, h hello) error {

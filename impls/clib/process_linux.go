@@ -65,6 +65,7 @@ type process struct {
 	socket  *os.File
 	said    *os.File
 	mapped  []byte
+	shared  *remote.Journal // in mapped
 	hello   hello
 	ops     int           // of the batch that is played
 	exited  chan struct{} // closed when it ended
@@ -94,8 +95,9 @@ func start(file, subject string) (*process, error) {
 		p.release()
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	p.shared = remote.NewJournal(p.mapped)
 	p.Player = remote.NewPlayer(&stream{in, p}, remote.Options{Watch: p.watch, Why: p.why,
-		Journal: remote.NewJournal(p.mapped)})
+		Journal: p.shared})
 	return p, nil
 }
 
@@ -398,8 +400,11 @@ func (p *process) Play(b *impls.Batch) (*impls.Transcript, error) {
 	return t, err
 }
 
-// Footprint is the resident memory of the child.
-func (p *process) Footprint() uint64 { return resident(p.cmd.Process.Pid) }
+// Footprint is the resident memory of the child that is the library's.
+func (p *process) Footprint() uint64 {
+	n := resident(p.cmd.Process.Pid)
+	return n - min(n, p.shared.Own())
+}
 
 var (
 	_ impls.Player      = (*process)(nil)

@@ -154,6 +154,7 @@ func (f *found) look(name, file string) {
 	f.variant = &impls.Variant{
 		Name: name, Year: thisYear, About: about, Sound: true, Machines: anyKernel,
 		Caps: s.capabilities(), Profile: profileOf(as).Profile,
+		Promise: promise,
 		Dial: func() (impls.Player, error) {
 			p, err := start(file, as)
 			if err != nil {

@@ -15,6 +15,10 @@ import (
 // events (28) and bytes (28). It is stored when an event is whole, so it is right whenever
 // the other side dies.
 type Journal struct {
+	// Measure is asked, by the side that serves, how much of the memory of its process is its
+	// own; nil when nobody knows.
+	Measure func() uint64
+
 	head *journalHead
 	body []byte
 }
@@ -22,6 +26,7 @@ type Journal struct {
 type journalHead struct {
 	state atomic.Uint64
 	begun [impls.ThreadsMax]atomic.Int32 // operation + 1, by thread
+	own   atomic.Uint64                  // bytes that are the serving side's, not the subject's
 }
 
 const (
@@ -36,6 +41,20 @@ const (
 func NewJournal(b []byte) *Journal {
 	n := int(unsafe.Sizeof(journalHead{}))
 	return &Journal{head: (*journalHead)(unsafe.Pointer(&b[0])), body: b[n:]}
+}
+
+// Own is how many bytes of the serving side's memory are its own and not the subject's.
+func (j *Journal) Own() uint64 { return j.head.own.Load() }
+
+// long is the number of bytes from which a batch is a long one, after which it is measured again
+// what is the side's own.
+const long = 1 << 20
+
+// measure notes what is the side's own after a batch of so many bytes.
+func (j *Journal) measure(size int) {
+	if j != nil && j.Measure != nil && (size >= long || j.Own() == 0) {
+		j.head.own.Store(j.Measure())
+	}
 }
 
 // reset empties the journal for a batch.

@@ -41,7 +41,7 @@ func Serve(rw io.ReadWriter, v *impls.Variant, journal *Journal) (err error) {
 			s.refuse(err)
 			return err
 		}
-		if err := s.play(b); err != nil {
+		if err := s.play(b, len(payload)); err != nil {
 			return err
 		}
 	}
@@ -100,8 +100,8 @@ func (s *server) close() {
 	}
 }
 
-// play plays one batch in the order of its operations.
-func (s *server) play(b *impls.Batch) error {
+// play plays one batch, which came in so many bytes, in the order of its operations.
+func (s *server) play(b *impls.Batch, size int) error {
 	s.boot(b)
 	in := s.v.New(s.m)
 	defer in.Close()
@@ -111,6 +111,7 @@ func (s *server) play(b *impls.Batch) error {
 	if err := s.carryOut(b); err != nil {
 		return err
 	}
+	s.journal.measure(size)
 	return s.flush(kindEnd, 0)
 }
 
