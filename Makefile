@@ -35,6 +35,11 @@ nightly: ## a night's work for NIGHT (8h): fuzz, explore, minimise, file regress
 libfuzzer: ## every target under libFuzzer for FOR (60s) each, two processes (needs clang)
 	$(GO) run ./cmd/fuzzers run -o out/libfuzzer -for $(FOR) -fork 2
 
+.PHONY: real
+real: ## libraries of malloc: fetch Debian's, unpacked in the cache, and fuzz all for FOR (60s)
+	$(GO) run ./cmd/allocfuzz libs --fetch || true
+	$(GO) run ./cmd/allocfuzz run --libs --for $(FOR)
+
 .PHONY: explore
 explore: ## the table of the historical races, searched (needs some minutes)
 	@$(GO) run ./cmd/allocfuzz explore --rows

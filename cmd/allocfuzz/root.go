@@ -16,6 +16,7 @@ import (
 	"allocfuzz/debugcheck"
 	"allocfuzz/fuzz"
 	"allocfuzz/fuzz/engine"
+	"allocfuzz/fuzz/libraries"
 	"allocfuzz/impls"
 	"allocfuzz/impls/all"
 	"allocfuzz/impls/clib"
@@ -91,6 +92,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 type selection struct {
 	names   []string
 	libs    []string
+	here    bool // every known library that is here
 	unsound bool
 }
 
@@ -100,6 +102,8 @@ func (s *selection) flags(cmd *cobra.Command) {
 		"subjects by name or alias, joined by commas (default: the sound ones)")
 	cmd.Flags().StringSliceVar(&s.libs, "lib", nil,
 		"libraries of malloc as subjects: files, or names that the loader finds")
+	cmd.Flags().BoolVar(&s.here, "libs", false,
+		"every known library of malloc that is here; see allocfuzz libs")
 	cmd.Flags().BoolVar(&s.unsound, "unsound", false, "take the unsound subjects too")
 	must(cmd.RegisterFlagCompletionFunc("subject", completeList(all.Names)))
 }
@@ -123,6 +127,9 @@ func (s *selection) subjects() ([]*impls.Variant, error) {
 // named are the names of what was asked for.
 func (s *selection) named() []string {
 	names := slices.Clone(s.names)
+	if s.here {
+		names = append(names, libraries.Names()...)
+	}
 	for _, file := range s.libs {
 		names = append(names, clib.Prefix+file)
 	}
