@@ -32,6 +32,7 @@ func (a *app) importCommand() *cobra.Command {
 			formats + ". What a program cannot hold is left out; what and how often is\n" +
 			"said on standard error.",
 		Example: "  allocfuzz import -o ls.prog ls.mtrace\n" +
+			"  allocfuzz import -o boot.prog trace.txt.gz\n" +
 			"  allocfuzz import --format mtrace --limit 10000 - < ls.mtrace",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {

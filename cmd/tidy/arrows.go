@@ -41,6 +41,7 @@ var arrows = []row{
 
 	{"corpus/prog", nil, nil},
 	{"corpus/bugs", nil, nil},
+	{"corpus/trace", []string{"corpus/prog"}, []string{"github.com/klauspost/compress/zstd"}},
 	{"corpus/...", []string{"corpus/prog", "corpus/bugs"}, nil},
 
 	{"oracle/history/linear", []string{"oracle/history", "impls"},

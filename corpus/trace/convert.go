@@ -44,6 +44,7 @@ type converter struct {
 	free  []uint32
 	names []string // by number
 	line  prog.Line
+	irqs  [256]int // handlers of each CPU so far
 	nums  []uint64
 	note  string // of the latest skip that had one
 }
@@ -58,6 +59,9 @@ func newConverter(opt *Options, res *Result) *converter {
 
 // apply converts one event. It returns the error of the emit function, or errLimit.
 func (c *converter) apply(ev *Event) error {
+	if ev.Kind != Skipped {
+		c.context(ev)
+	}
 	switch ev.Kind {
 	case Skipped:
 		c.skip(ev.Skip, ev.Line, ev.Note)
@@ -75,6 +79,23 @@ func (c *converter) apply(ev *Event) error {
 		return c.moveTo(ev)
 	}
 	panic(fmt.Sprintf("allocfuzz: trace: event of unknown kind %d", ev.Kind))
+}
+
+// context is that of an event. What interrupts do on one CPU without a line of another context
+// between is one handler; each has a name of its own.
+func (c *converter) context(ev *Event) {
+	cpu := int(ev.CPU)
+	c.res.CPUs = max(c.res.CPUs, cpu+1)
+	x := &c.line.Ctx
+	if !ev.IRQ {
+		*x = prog.Ctx{Kind: prog.CPUCtx, CPU: cpu}
+		return
+	}
+	if x.Kind == prog.IRQCtx && x.CPU == cpu {
+		return
+	}
+	c.irqs[cpu]++
+	*x = prog.Ctx{Kind: prog.IRQCtx, CPU: cpu, Name: "k" + strconv.Itoa(c.irqs[cpu])}
 }
 
 // alloc converts a new object.

@@ -47,4 +47,12 @@
 //
 // Written by "allocfuzz record", and binary: see record.go. Its records are numbered as lines are.
 // A record that its process did not live to fill is left out as truncated.
+//
+// # The other formats
+//
+// Each is described in the file of its decoder: record (of allocfuzz record), rep (the CMU malloc
+// lab), valgrind (--trace-malloc=yes, of the first process), android (malloc debug, memory_replay),
+// heaptrack (its raw data), kmem (tracepoints of the kernel: CPUs and interrupts become contexts, so
+// the program has the interleaving that was recorded). Any of them may be compressed by gzip or
+// zstd.
 package trace

@@ -29,6 +29,9 @@ type Event struct {
 	Align uint64
 	// Mate is equal on the two halves of one move, as far as the format can tell.
 	Mate uint64
+	// CPU and IRQ say in which context it happened, in formats that know.
+	CPU uint8
+	IRQ bool // an interrupt was served
 	// Skip and Note say, when Kind is Skipped, what was left out and why. Note may be empty.
 	Skip Skip
 	Note string

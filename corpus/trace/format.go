@@ -16,6 +16,11 @@ type format struct {
 var formats = []format{
 	{name: "mtrace", detect: mtraceDetect, open: mtraceOpen},
 	{name: "record", detect: recordDetect, open: recordOpen},
+	{name: "heaptrack", detect: heaptrackDetect, open: heaptrackOpen},
+	{name: "valgrind", detect: valgrindDetect, open: valgrindOpen},
+	{name: "kmem", detect: kmemDetect, open: kmemOpen},
+	{name: "android", detect: androidDetect, open: androidOpen},
+	{name: "rep", detect: repDetect, open: repOpen},
 }
 
 // prefixLen is how many bytes detection may look at.

@@ -17,7 +17,7 @@ type Options struct {
 	Strict bool
 	// Limit ends the import after so many operations; 0 is no limit.
 	Limit int
-	// Emit gets each line of the program, in order, all of them of context cpu0. The line and its
+	// Emit gets each line of the program, in order. The line and its
 	// slices are valid during the call only. An error ends the import and is returned. Nil is
 	// allowed: the import then only counts.
 	Emit func(*prog.Line) error
@@ -52,6 +52,8 @@ type Result struct {
 	LiveBytes   uint64
 	// Pages is the machine that the program needs: pages of 4096 bytes, a power of two.
 	Pages int
+	// CPUs is how many CPUs it needs.
+	CPUs int
 	// Cut is true when Options.Limit ended the import before the trace did.
 	Cut bool
 }
@@ -85,7 +87,12 @@ func (r *Result) warn(line int, text string) {
 // format has not. The result is valid up to there.
 func Import(format string, r io.Reader, opt Options) (Result, error) {
 	var res Result
-	lines := newLineReader(r)
+	plain, done, err := unpacked(r)
+	if err != nil {
+		return res, &Error{File: opt.File, Msg: "cannot unpack the trace", Err: err}
+	}
+	defer done()
+	lines := newLineReader(plain)
 	f, err := findFormat(format, lines.b, opt.File)
 	if err != nil {
 		return res, err

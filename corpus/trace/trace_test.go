@@ -238,7 +238,7 @@ func TestSkipped(t *testing.T) {
 			{13, `the last line "@ x:[0x3] + 0x2000 0x1" has no end; it may be cut`},
 			{10, "realloc of 0x1000 without its second line; the object stays live"},
 		},
-		PeakObjects: 1, PeakBytes: 32, LiveObjects: 1, LiveBytes: 32, Pages: 64,
+		PeakObjects: 1, PeakBytes: 32, LiveObjects: 1, LiveBytes: 32, Pages: 64, CPUs: 1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
