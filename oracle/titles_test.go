@@ -453,7 +453,6 @@ func TestTitlesComplete(t *testing.T) {
 		fault.OverflowServed:   "impls/clib: TestBroken",
 		fault.ErrnoWrong:       "impls/clib: TestBroken",
 		fault.UsableUnlike:     "impls/clib: TestBroken",
-		fault.ForkBroken:       "impls/clib: TestBroken",
 	}
 	have := map[fault.Title]bool{}
 	for _, row := range allRules() {

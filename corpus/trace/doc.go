@@ -51,8 +51,8 @@
 // # The other formats
 //
 // Each is described in the file of its decoder: record (of allocfuzz record), rep (the CMU malloc
-// lab), valgrind (--trace-malloc=yes, of the first process), android (malloc debug, memory_replay),
-// heaptrack (its raw data), kmem (tracepoints of the kernel: CPUs and interrupts become contexts, so
-// the program has the interleaving that was recorded). Any of them may be compressed by gzip or
-// zstd.
+// lab), valgrind (--trace-malloc=yes, of the first process), android (malloc debug,
+// memory_replay), heaptrack (its raw data), kmem (tracepoints of the kernel: CPUs and interrupts
+// become contexts, so the program has the interleaving that was recorded). Any of them may be
+// compressed by gzip or zstd.
 package trace

@@ -31,7 +31,6 @@ const (
 	OverflowServed  Title = "count times size served though it overflows"
 	ErrnoWrong      Title = "no memory without an error"
 	UsableUnlike    Title = "usable size unlike the size promised"
-	ForkBroken      Title = "heap broken after fork"
 	ReadReuse       Title = "page reused inside a read section"
 )
 
@@ -141,7 +140,6 @@ var table = []Entry{
 	{ErrnoWrong, Ownership, "a request failed and left no error in errno"},
 	{UsableUnlike, Ownership,
 		"the library says that it gives another number of bytes for a size than it gave"},
-	{ForkBroken, Ownership, "a process that was forked cannot use the heap"},
 	{ReadReuse, Ownership,
 		"memory of a freed object that a reader may still look at became something else"},
 	{ContentsChanged, Contents, "bytes of a live object changed without its owner"},
