@@ -177,7 +177,7 @@ func (a *app) addPrograms(files []string, f *addFlags) error {
 			continue
 		}
 		take := subjects
-		if len(f.pick.names) == 0 {
+		if !f.pick.chosen() {
 			take = unique(append(engine.Owners(p), subjects...))
 		}
 		list, err := r.Program(ctx, p, take)

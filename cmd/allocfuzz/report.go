@@ -168,11 +168,11 @@ func (a *app) programItems(ctx context.Context, p *reports.Projector, f *reportF
 		return nil, err
 	}
 	subjects := engine.Owners(program)
-	if len(f.pick.names) > 0 || len(subjects) == 0 {
+	if f.pick.chosen() || len(subjects) == 0 {
 		if subjects, err = f.pick.subjects(); err != nil {
 			return nil, err
 		}
-		if len(f.pick.names) == 0 {
+		if !f.pick.chosen() {
 			subjects = slices.DeleteFunc(slices.Clone(subjects), func(v *impls.Variant) bool {
 				return !v.Simulated()
 			})[:1]
