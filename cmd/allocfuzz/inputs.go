@@ -73,8 +73,8 @@ func (a *app) skipped(list []store.Problem) {
 	a.doc.Corpus.Skipped = append(a.doc.Corpus.Skipped, list...)
 }
 
-// onStore opens the store, which is made if something is to be added to it, does something to it, and
-// tells what it has then.
+// onStore opens the store, which is made if something is to be added to it, does something to it,
+// and tells what it has then.
 func (a *app) onStore(f *inputFlags, adds bool,
 	do func(s *store.Store, changes map[string]workingDoc) error) error {
 	a.doc.Corpus = &corpusDoc{}

@@ -47,19 +47,6 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestNightlyMatrix: the nightly workflow has a job for every target.
-func TestNightlyMatrix(t *testing.T) {
-	root, err := engine.FindRoot(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(root, ".github", "workflows", "nightly.yml"))
-	want := "target: [" + strings.Join(fuzz.Entries(), ", ") + "]\n"
-	if err != nil || !strings.Contains(string(text), want) {
-		t.Errorf("no %q, error %v", want, err)
-	}
-}
-
 // clang finds a clang that links libFuzzer; without one the test is skipped.
 func clang(t *testing.T) string {
 	t.Helper()
@@ -146,8 +133,8 @@ func runSeeds(t *testing.T, out, target string) {
 	}
 }
 
-// TestNoLibraries: a library of malloc is no subject of a target of libFuzzer, and a run of one says
-// so, rather than that nothing was found.
+// TestNoLibraries: a library of malloc is no subject of a target of libFuzzer, and a run of one
+// says so, rather than that nothing was found.
 func TestNoLibraries(t *testing.T) {
 	clang(t)
 	t.Setenv(fuzz.EnvSubjects, "lib:libc.so.6")

@@ -26,8 +26,8 @@ type RunOptions struct {
 	Corpus string        // folder of corpora, a folder a target; "" is corpus in the build's
 }
 
-// A RunResult is what fuzzing a target gave: crashes and findings of this run, not those that lay in
-// Dir before.
+// A RunResult is what fuzzing a target gave: crashes and findings of this run, not those that lay
+// in Dir before.
 type RunResult struct {
 	Target   string
 	Execs    int64

@@ -14,8 +14,8 @@ import (
 	"allocfuzz/fuzz"
 )
 
-// envArgs names the file to which the binary that fuzzes as libFuzzer does writes its arguments and,
-// a line each in the form of Go, the inputs that it was to start from.
+// envArgs names the file to which the binary that fuzzes as libFuzzer does writes its arguments
+// and, a line each in the form of Go, the inputs that it was to start from.
 const envArgs = "ALLOCFUZZ_TEST_ARGS"
 
 // fakeFuzz fuzzes as libFuzzer does when what the name says happens, and does not return.

@@ -269,8 +269,8 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestNoLibs: a build without the loading of libraries says so before it starts a child, which would
-// not serve one.
+// TestNoLibs: a build without the loading of libraries says so before it starts a child, which
+// would not serve one.
 func TestNoLibs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command")
