@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -239,19 +238,35 @@ func (a *app) writeView(run *reports.Run, f *reportFlags) error {
 	return nil
 }
 
-// free demands that a file is not there, or is one that report wrote.
+// free demands that a file is not there, or is one that report wrote, or may be replaced; what the
+// command reads never is.
 func (f *reportFlags) free(name string) error {
-	file, err := os.Open(name)
+	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fileError(name, err)
 	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: is no regular file: expected one, or a name that is free", name)
+	}
+	if f.program != "" {
+		if in, err := os.Stat(f.program); err == nil && os.SameFile(in, info) {
+			return fmt.Errorf("%s: is what the page is to be made of: expected another file", name)
+		}
+	}
+	if f.force || info.Size() == 0 {
+		return nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return fileError(name, err)
+	}
 	defer file.Close()
-	head := make([]byte, 4096)
+	head := make([]byte, 2048)
 	n, _ := io.ReadFull(file, head) // a short file is no error here
-	if f.force || n == 0 || bytes.Contains(head[:n], []byte("allocfuzz")) {
+	if reports.Wrote(head[:n]) {
 		return nil
 	}
 	return fmt.Errorf("%s: is there already, and no report; --force replaces it", name)
