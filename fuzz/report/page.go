@@ -173,7 +173,7 @@ func listing(p *prog.Program) (out []textLine) {
 
 // marks are how what this package writes begins, each of its forms.
 var marks = []*regexp.Regexp{
-	regexp.MustCompile(`^<!doctype html>[^\x00]*<meta name="generator" content="allocfuzz report">`),
+	regexp.MustCompile(`^<!doctype html>[^\x00]*<meta name="generator" content="allocfuzz `),
 	regexp.MustCompile(`^<\?xml [^>]*>\s*<testsuites[^>]* name="allocfuzz`),
 	regexp.MustCompile(`^\{\s*"(?s:.*)"(?:driver|\$schema)"(?s:.*)(?:sarif|"allocfuzz")`),
 	regexp.MustCompile(`^# allocfuzz [a-z]+: \d+ found, \d+ known\n`),

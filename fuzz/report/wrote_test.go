@@ -64,7 +64,8 @@ func TestReadAgain(t *testing.T) {
 			`{"kind":"finding","finding":{"identity":"b","subject":"s","title":"t"}}` + "\n", 2,
 			"expected at most"},
 		{head + strings.Repeat(
-			`{"kind":"finding","finding":{"identity":"b","subject":"s","title":"t"}}`+"\n", 2), 2, ""},
+			`{"kind":"finding","finding":{"identity":"b","subject":"s","title":"t"}}`+"\n", 2),
+			2, ""},
 	} {
 		write(SourceFile, row.text)
 		r, err := Read(dir)
