@@ -289,7 +289,11 @@ func (a *app) writePage(ctx context.Context, page *reports.Page, name string,
 		return fileError(name, err)
 	}
 	a.doc.Out = name
-	a.sayf("%s: %d sections", name, len(page.Items))
+	plural := "s"
+	if len(page.Items) == 1 {
+		plural = ""
+	}
+	a.sayf("%s: %d section%s", name, len(page.Items), plural)
 	if f.open {
 		a.browse(name)
 	}

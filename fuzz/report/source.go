@@ -88,6 +88,9 @@ type line struct {
 	Finding *engine.Finding `json:"finding,omitempty"`
 }
 
+// KnownCount is how many of the findings a committed program expects.
+func (r *Run) KnownCount() int { return len(r.Findings) - len(r.fresh()) }
+
 // Write writes the source of a run to its folder, whole or not at all.
 func (r *Run) Write(dir string) error {
 	return fuzz.WriteFile(filepath.Join(dir, SourceFile), func(w io.Writer) error {

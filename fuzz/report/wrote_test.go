@@ -79,3 +79,17 @@ func TestReadAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyKnown: a page of a run that found nothing new says what it knows of.
+func TestOnlyKnown(t *testing.T) {
+	r, _ := run(t)
+	r.Findings = r.Findings[2:]
+	var page bytes.Buffer
+	if err := (&Page{Title: "x", Run: r}).HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	want := "Nothing new was found; 1 known, which --all shows."
+	if !strings.Contains(page.String(), want) {
+		t.Errorf("no %q", want)
+	}
+}
