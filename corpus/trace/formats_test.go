@@ -55,7 +55,7 @@ cpu0 a0 = memalign 64 100
 cpu0 a3 = malloc 40
 cpu0 free a3
 cpu0 free a2
-`, skipped: "1 failed requests, 1 frees of null"},
+`, skipped: "1 failed requests, 1 frees of null, 1 lines of other processes"},
 	{format: "android", in: `7: malloc 0xb6f1a000 24
 8: calloc 0xb6f1b000 3 8
 7: realloc 0xb6f1c000 0xb6f1a000 100
@@ -82,7 +82,7 @@ cpu0 a1 = malloc 512
 cpu0 free a0
 cpu0 free a1
 cpu0 a1 = malloc 24
-`},
+`, skipped: "1 objects whose free is lost"},
 	{format: "kmem", in: `# tracer: nop
  cat-812 [000] ..... 77.000001: kmalloc: call_site=f ptr=00000000a1 bytes_req=24
  cat-812 [001] ..... 77.000002: kmem_cache_alloc: ptr=00000000b1 name=dentry bytes_req=192
@@ -92,11 +92,11 @@ cpu0 a1 = malloc 24
  <idle>-0 [001] ..s1. 77.000006: kfree: call_site=h ptr=00000000c1
  cat-812 [001] ..... 77.000007: sched_switch: prev_comm=cat
 `, want: `cpu0 a0 = malloc 24
-cpu1 a1 = malloc 192
+cpu1 a1 = alloc dentry
 irq1.k1 free a0
-irq1.k1 a0 = malloc 8
-cpu1 free a1
-irq1.k2 free a0
+irq1.k2 a0 = malloc 8
+cpu1 free dentry a1
+irq1.k3 free a0
 `, machine: "cpus=2"},
 }
 

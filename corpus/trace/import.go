@@ -17,9 +17,13 @@ type Options struct {
 	Strict bool
 	// Limit ends the import after so many operations; 0 is no limit.
 	Limit int
-	// Emit gets each line of the program, in order. The line and its
-	// slices are valid during the call only. An error ends the import and is returned. Nil is
-	// allowed: the import then only counts.
+	// From and To, when not 0, are the first and the last operation that are imported, counted from
+	// 1 as an import of the whole trace makes them. Objects that are live before the first one are
+	// left out.
+	From, To int
+	// Emit gets each line of the program, in order. The line and its slices are valid during the
+	// call only. An error ends the import and is returned. Nil is allowed: the import then only
+	// counts.
 	Emit func(*prog.Line) error
 	// Doc is the comment that Write puts on top of the program, a line each, without the "#".
 	Doc []string
@@ -54,7 +58,9 @@ type Result struct {
 	Pages int
 	// CPUs is how many CPUs it needs.
 	CPUs int
-	// Cut is true when Options.Limit ended the import before the trace did.
+	// Caches are those that the program must declare, in the order of their first use.
+	Caches []Cache
+	// Cut is true when Options.Limit or Options.To ended the import before the trace did.
 	Cut bool
 }
 
@@ -70,8 +76,11 @@ func (r *Result) SkippedOperations() int {
 	return n
 }
 
+// full tells whether a further warning would only be counted.
+func (r *Result) full() bool { return len(r.Warnings) == warningsMax }
+
 func (r *Result) warn(line int, text string) {
-	if len(r.Warnings) == warningsMax {
+	if r.full() {
 		r.WarningsMore++
 		return
 	}
@@ -103,10 +112,20 @@ func Import(format string, r io.Reader, opt Options) (Result, error) {
 	res.Lines = lines.count
 	c.finish(err == nil && !res.Cut)
 	if err == nil && res.Operations == 0 {
-		err = &Error{File: opt.File, Msg: fmt.Sprintf("no operation in %d lines of format %s; "+
-			"expected allocations that succeeded", res.Lines, f.name)}
+		err = c.nothing(opt.File)
 	}
 	return res, err
+}
+
+// nothing is the error of an import without an operation.
+func (c *converter) nothing(file string) error {
+	msg := fmt.Sprintf("no operation in %d lines of format %s; expected allocations that succeeded",
+		c.res.Lines, c.res.Format)
+	if c.from > 1 && c.seen > 0 {
+		msg = fmt.Sprintf("no operation in the slice from %d; the trace has %d up to its end",
+			c.from, c.seen)
+	}
+	return &Error{File: file, Msg: msg}
 }
 
 // pump drives the events of d through c until the input, the limit or an error ends it.
@@ -119,7 +138,7 @@ func pump(d decoder, c *converter, opt *Options) error {
 			return nil
 		}
 		if err != nil {
-			return &Error{File: opt.File, Msg: "cannot read the trace", Err: err}
+			return readError(err, opt.File)
 		}
 		before := c.res.Skipped
 		err = c.apply(&ev)
@@ -136,6 +155,16 @@ func pump(d decoder, c *converter, opt *Options) error {
 			}
 		}
 	}
+}
+
+// readError names the file in an error of a decoder, which is one of the reader or, when it is an
+// *Error, of a format that cannot be imported at all.
+func readError(err error, file string) error {
+	if e, ok := err.(*Error); ok {
+		e.File = file
+		return e
+	}
+	return &Error{File: file, Msg: "cannot read the trace", Err: err}
 }
 
 // refuse returns an error when the event just applied was left out for a reason that Strict does

@@ -106,6 +106,11 @@ func keep(l *prog.Line) prog.Line {
 // head returns the program of an import without its lines.
 func head(res *Result, doc []string) *prog.Program {
 	p := &prog.Program{Machine: prog.Machine{Pages: res.Pages, CPUs: max(res.CPUs, 1)}.Resolve()}
+	for i := range res.Caches {
+		c := &res.Caches[i]
+		p.Caches = append(p.Caches, prog.Cache{Name: c.Name,
+			Spec: prog.NewCacheSpec(int(c.Size))})
+	}
 	for _, text := range append(append([]string(nil), doc...), res.describe()...) {
 		for line := range strings.SplitSeq(text, "\n") {
 			p.Doc = append(p.Doc, comment(line))
