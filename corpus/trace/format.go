@@ -21,6 +21,7 @@ var formats = []format{
 	{name: "valgrind", detect: valgrindDetect, open: valgrindOpen},
 	{name: "kmem", detect: kmemDetect, open: kmemOpen},
 	{name: "android", detect: androidDetect, open: androidOpen},
+	{name: "malloc-bench", detect: benchDetect, open: benchOpen},
 	{name: "rep", detect: repDetect, open: repOpen},
 }
 

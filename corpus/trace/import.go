@@ -60,6 +60,8 @@ type Result struct {
 	CPUs int
 	// Caches are those that the program must declare, in the order of their first use.
 	Caches []Cache
+	// From is Options.From.
+	From int
 	// Cut is true when Options.Limit or Options.To ended the import before the trace did.
 	Cut bool
 }
@@ -95,13 +97,14 @@ func (r *Result) warn(line int, text string) {
 // or no trace, cannot be read, holds no operation at all, or, with opt.Strict, has a line that the
 // format has not. The result is valid up to there.
 func Import(format string, r io.Reader, opt Options) (Result, error) {
-	var res Result
-	plain, done, err := unpacked(r)
+	res := Result{From: opt.From}
+	in, err := unpack(r)
 	if err != nil {
-		return res, &Error{File: opt.File, Msg: "cannot unpack the trace", Err: err}
+		return res, &Error{File: opt.File, Msg: "cannot unpack the trace; it may be cut or damaged",
+			Err: err}
 	}
-	defer done()
-	lines := newLineReader(plain)
+	defer in.done()
+	lines := in.plain
 	f, err := findFormat(format, lines.b, opt.File)
 	if err != nil {
 		return res, err
@@ -110,11 +113,27 @@ func Import(format string, r io.Reader, opt Options) (Result, error) {
 	c := newConverter(&opt, &res)
 	err = pump(f.open(lines), c, &opt)
 	res.Lines = lines.count
+	if why := in.damage(); why != nil && err == nil && !res.Cut {
+		err = c.damaged(why, &opt)
+	}
 	c.finish(err == nil && !res.Cut)
 	if err == nil && res.Operations == 0 {
 		err = c.nothing(opt.File)
 	}
 	return res, err
+}
+
+// damaged notes that the compressed data ended before its end; what was good is kept.
+func (c *converter) damaged(why error, opt *Options) error {
+	text := "the compressed data is cut or damaged behind this line: " + why.Error()
+	if opt.Strict {
+		return &Error{File: opt.File, Line: c.res.Lines, Msg: text}
+	}
+	c.res.warn(c.res.Lines, text+"; what is before it is kept")
+	if c.res.Skipped[Truncated] == 0 {
+		c.res.Skipped[Truncated] = 1
+	}
+	return nil
 }
 
 // nothing is the error of an import without an operation.

@@ -137,7 +137,11 @@ func (r *Result) describe() []string {
 		fmt.Sprintf("Live at most: %d objects, %d bytes. Live at the end: %d objects, %d bytes.",
 			r.PeakObjects, r.PeakBytes, r.LiveObjects, r.LiveBytes),
 	}
-	if r.Cut {
+	switch {
+	case r.From > 1:
+		out = append(out, fmt.Sprintf("This is what a longer trace does from operation %d on.",
+			r.From))
+	case r.Cut:
 		out = append(out, "This is the beginning of a longer trace.")
 	}
 	var left []string
