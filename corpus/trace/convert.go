@@ -112,7 +112,13 @@ func (c *converter) context(ev *Event) {
 	}
 	c.level = ev.IRQ
 	c.irqs[cpu]++
-	*x = prog.Ctx{Kind: prog.IRQCtx, CPU: cpu, Name: "k" + strconv.Itoa(c.irqs[cpu])}
+	*x = prog.Ctx{Kind: prog.IRQCtx, CPU: cpu, Name: handlerName(c.irqs[cpu])}
+}
+
+// handlerName makes the name of the n-th handler of a CPU.
+func handlerName(n int) string {
+	var b [20]byte
+	return string(strconv.AppendInt(append(b[:0], 'k'), int64(n), 10))
 }
 
 // alloc converts a new object.

@@ -38,23 +38,20 @@ func kmemOpen(r *lineReader) decoder {
 func kmemDetect(prefix []byte) bool {
 	return anyLine(prefix, func(line []byte) bool {
 		var ev Event
-		return bytes.HasPrefix(line, []byte("# tracer:")) || kmemPoint(line, &ev) != kmemOther
+		what, _ := kmemPoint(line, &ev)
+		return what != kmemOther || bytes.HasPrefix(line, []byte("# tracer:"))
 	})
 }
 
 // line reads one line.
 func (d *kmemDecoder) line(line []byte, ev *Event) bool {
-	point := kmemPoint(line, ev)
+	point, s := kmemPoint(line, ev)
 	if point == kmemOther {
 		ev.skip(Mark, kmemLost(line))
 		return true
 	}
-	s := scan(line)
-	ok := s.behind("ptr=")
-	if ok {
-		ev.ID, ok = s.pointer()
-	}
-	if !ok {
+	var ok bool
+	if ev.ID, ok = s.pointer(); !ok {
 		return false
 	}
 	if ev.ID == prog.ZeroSize { // what the kernel gives for no bytes
@@ -84,18 +81,20 @@ const (
 	kmemCache          // objects of caches
 )
 
-// kmemPoint finds the tracepoint of a line, and fills in what it does and in which context.
-func kmemPoint(line []byte, ev *Event) kmemWhat {
-	at := bytes.Index(line, []byte(" ptr="))
+// kmemPoint finds the tracepoint of a line, and fills in what it does and in which context. rest is
+// what follows behind ptr=.
+func kmemPoint(line []byte, ev *Event) (what kmemWhat, rest scan) {
+	const key = " ptr="
+	at := bytes.Index(line, []byte(key))
 	if at < 0 {
-		return kmemOther
+		return kmemOther, nil
 	}
 	s := scan(line[:at])
 	if kmemCPU(&s, ev) {
-		rest := s
-		if flags := rest.word(); len(flags) > 2 && flags[len(flags)-1] != ':' {
+		next := s
+		if flags := next.word(); len(flags) > 2 && flags[len(flags)-1] != ':' {
 			ev.IRQ = kmemLevel(flags[2])
-			s = rest
+			s = next
 		}
 	}
 	for len(s) > 0 {
@@ -106,10 +105,10 @@ func kmemPoint(line []byte, ev *Event) kmemWhat {
 		what, kind := kmemName(word[:len(word)-1])
 		if what != kmemOther {
 			ev.Kind = kind
-			return what
+			return what, line[at+len(key):]
 		}
 	}
-	return kmemOther
+	return kmemOther, nil
 }
 
 // kmemName tells tracepoints by their names.
@@ -205,6 +204,9 @@ func (d *kmemDecoder) cacheOf(line []byte, s scan, ev *Event) *Cache {
 // learn gives the site that allocated an object the cache that the object goes back to. s is the
 // line behind the address.
 func (d *kmemDecoder) learn(id uint64, s scan) {
+	if len(d.waiting) == 0 {
+		return
+	}
 	at := d.waiting[id]
 	if at == nil {
 		return

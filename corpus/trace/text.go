@@ -69,10 +69,11 @@ func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 func (s *scan) blanks() {
 	b := *s
-	for len(b) > 0 && isBlank(b[0]) {
-		b = b[1:]
+	i := 0
+	for i < len(b) && isBlank(b[i]) {
+		i++
 	}
-	*s = b
+	*s = b[i:]
 }
 
 // end tells whether nothing is left but blanks.
