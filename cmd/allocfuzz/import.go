@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 // importFlags are the flags of import.
 type importFlags struct {
 	format, output string
+	slice          string
 	limit          int
 	strict, force  bool
 	doc            []string
@@ -29,10 +31,12 @@ func (a *app) importCommand() *cobra.Command {
 		Use:   "import [-o FILE] TRACE",
 		Short: "make a program of a recorded allocation trace",
 		Long: "Make a program of the allocations that a real program made. Formats:\n" +
-			formats + ". What a program cannot hold is left out; what and how often is\n" +
-			"said on standard error.",
+			formats + ".\n" +
+			"What a program cannot hold is left out; what and how often is said on standard\n" +
+			"error. Traces may be compressed by gzip or zstd.",
 		Example: "  allocfuzz import -o ls.prog ls.mtrace\n" +
 			"  allocfuzz import -o boot.prog trace.txt.gz\n" +
+			"  allocfuzz import --slice 100001:110000 -o window.prog long.trace.zst\n" +
 			"  allocfuzz import --format mtrace --limit 10000 - < ls.mtrace",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -52,6 +56,8 @@ func (a *app) importCommand() *cobra.Command {
 		"file for the program (default: standard output)")
 	c.Flags().BoolVar(&f.force, "force", false, "replace an output that exists")
 	c.Flags().IntVar(&f.limit, "limit", 0, "end after so many operations (default: no limit)")
+	c.Flags().StringVar(&f.slice, "slice", "",
+		"import the operations `FROM:TO`, counted from 1, both included; either may be left out")
 	c.Flags().BoolVar(&f.strict, "strict", false,
 		"make an error of lines that the format does not have")
 	c.Flags().StringArrayVar(&f.doc, "doc", nil, "line of the comment on top; may be given again")
@@ -64,6 +70,10 @@ func (a *app) importTrace(file string, f importFlags) error {
 	if f.limit < 0 {
 		return fmt.Errorf("--limit %d: expected a number of operations above 0", f.limit)
 	}
+	from, to, err := parseSlice(f.slice)
+	if err != nil {
+		return err
+	}
 	if err := mayWrite(f.output, f.force); err != nil {
 		return err
 	}
@@ -75,7 +85,8 @@ func (a *app) importTrace(file string, f importFlags) error {
 	ctx, done := interruptible()
 	defer done()
 	lines := untilDone(ctx, in)
-	opt := trace.Options{File: name, Strict: f.strict, Limit: f.limit, Doc: f.doc}
+	opt := trace.Options{File: name, Strict: f.strict, Limit: f.limit, From: from, To: to,
+		Doc: f.doc}
 	res, err := a.convert(lines, f.format, opt, f.output)
 	if ctx.Err() != nil {
 		a.interrupted()
@@ -86,6 +97,30 @@ func (a *app) importTrace(file string, f importFlags) error {
 	}
 	a.imported(&res, f.output)
 	return nil
+}
+
+// parseSlice reads FROM:TO; 0 is what is left out.
+func parseSlice(s string) (from, to int, err error) {
+	if s == "" {
+		return 0, 0, nil
+	}
+	first, last, ok := strings.Cut(s, ":")
+	for _, end := range []struct {
+		text string
+		n    *int
+	}{{first, &from}, {last, &to}} {
+		if end.text == "" {
+			continue
+		}
+		n, err := strconv.Atoi(end.text)
+		ok = ok && err == nil && n > 0
+		*end.n = n
+	}
+	if !ok || first == "" && last == "" || to > 0 && from > to {
+		return 0, 0, fmt.Errorf("--slice %s: expected FROM:TO, two numbers of operations from 1, "+
+			"the first not above the second; as in --slice 1001:2000", s)
+	}
+	return from, to, nil
 }
 
 // convert writes the program of a trace to a file, or to standard output where none is named.

@@ -41,7 +41,9 @@ var arrows = []row{
 
 	{"corpus/prog", nil, nil},
 	{"corpus/bugs", nil, nil},
-	{"corpus/trace", []string{"corpus/prog"}, []string{"github.com/klauspost/compress/zstd"}},
+	{"corpus/trace", []string{"corpus/prog"}, []string{
+		"github.com/klauspost/compress/zstd", "google.golang.org/protobuf/encoding/protowire",
+	}},
 	{"corpus/...", []string{"corpus/prog", "corpus/bugs"}, nil},
 
 	{"oracle/history/linear", []string{"oracle/history", "impls"},

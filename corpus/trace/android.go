@@ -1,32 +1,44 @@
 package trace
 
-// What Android's malloc debug writes with record_allocs, and memory_replay reads: a thread, a
-// function, the address that it returned or was given, its numbers.
-
-const androidExample = "7: malloc 0xb6f1a000 24"
-
+// The recordings of Android's malloc debug, which memory_replay runs again.
 func androidOpen(r *lineReader) decoder {
-	return &textDecoder{lines: r, example: androidExample, parse: androidLine}
+	return &textDecoder{lines: r, parse: androidParse,
+		want: `one such as "186: malloc 0xb6038060 20" or "186: free 0xb6038060"`}
 }
 
-func androidDetect(prefix []byte) bool { return detectLines(prefix, androidLine) }
+func androidDetect(prefix []byte) bool {
+	return anyLine(prefix, func(line []byte) bool {
+		var ev Event
+		return androidParse(line, &ev)
+	})
+}
 
-func androidLine(line []byte, ev *Event) bool {
-	s := scanner{b: line}
-	if tid := s.upTo(':'); s.bad || !isNumber(tid) {
+// androidParse reads one line. Newer ones have two times at the end.
+func androidParse(line []byte, ev *Event) bool {
+	s := scan(line)
+	if _, ok := s.dec(); !ok || !s.lit(": ") {
 		return false
 	}
-	what := string(s.word())
-	ev.ID = s.number()
-	switch what {
+	verb := s.word()
+	var ok [3]bool
+	ev.ID, ok[0] = s.pointer()
+	ok[1], ok[2] = true, true
+	switch string(verb) {
 	case "malloc":
-		ev.Kind, ev.Size = Malloc, s.number()
+		ev.Kind = Malloc
+		ev.Size, ok[1] = s.dec()
 	case "calloc":
-		ev.Kind, ev.Count, ev.Size = Calloc, s.number(), s.number()
+		ev.Kind = Calloc
+		ev.Count, ok[1] = s.dec()
+		ev.Size, ok[2] = s.dec()
 	case "realloc":
-		ev.Kind, ev.Old, ev.Size = Realloc, s.number(), s.number()
-	case "memalign":
-		ev.Kind, ev.Align, ev.Size = Memalign, s.number(), s.number()
+		ev.Kind = Realloc
+		ev.Old, ok[1] = s.pointer()
+		ev.Size, ok[2] = s.dec()
+	case "memalign", "aligned_alloc":
+		ev.Kind = Memalign
+		ev.Align, ok[1] = s.dec()
+		ev.Size, ok[2] = s.dec()
 	case "free":
 		ev.Kind = Free
 	case "thread_done":
@@ -34,10 +46,15 @@ func androidLine(line []byte, ev *Event) bool {
 	default:
 		return false
 	}
-	s.skip()
-	for !s.bad && len(s.b) > 0 { // newer ones write two times behind
-		s.number()
-		s.skip()
+	if !ok[0] || !ok[1] || !ok[2] {
+		return false
 	}
-	return s.end()
+	if s.end() {
+		return true
+	}
+	_, ok[0] = s.dec()
+	if !s.end() {
+		_, ok[1] = s.dec()
+	}
+	return ok[0] && ok[1] && s.end()
 }

@@ -18,9 +18,10 @@ var errLimit = errors.New("limit reached")
 
 // An object is one that is live in the recording.
 type object struct {
-	name uint32
-	line int // where it was allocated
-	size uint64
+	name  uint32 // noName when it is from before the slice
+	line  int    // where it was allocated
+	size  uint64
+	cache *Cache // nil when it was asked for by size
 }
 
 // A move is a realloc between its two lines. Its object has no id: the address it had may already
@@ -35,23 +36,29 @@ type move struct {
 
 // A converter turns events into program lines.
 type converter struct {
-	emit  func(*prog.Line) error
-	limit int
-	res   *Result
-	use   footprint
-	live  map[uint64]object
-	moves []move // the latest last
-	free  []uint32
-	names []string // by number
-	line  prog.Line
-	irqs  [256]int // handlers of each CPU so far
-	nums  []uint64
-	note  string // of the latest skip that had one
+	emit   func(*prog.Line) error
+	limit  int
+	from   int // the first operation of the slice
+	to     int // the last one; 0 is no end
+	seen   int // operations so far, those before the slice included
+	res    *Result
+	use    footprint
+	live   map[uint64]object
+	moves  []move // the latest last
+	free   []uint32
+	names  []string // by number
+	line   prog.Line
+	irqs   [prog.MaxCPUs]int // handlers of each CPU so far
+	folded bool              // a CPU that no machine has was seen
+	level  uint8             // of the interrupt that line.Ctx is
+	nums   []uint64
+	note   string // of the latest skip that had one
 }
 
 func newConverter(opt *Options, res *Result) *converter {
 	c := &converter{
-		emit: opt.Emit, limit: opt.Limit, res: res, live: make(map[uint64]object),
+		emit: opt.Emit, limit: opt.Limit, from: opt.From, to: opt.To, res: res,
+		live: make(map[uint64]object),
 	}
 	c.line.Ctx = prog.Ctx{Kind: prog.CPUCtx}
 	return c
@@ -81,21 +88,37 @@ func (c *converter) apply(ev *Event) error {
 	panic(fmt.Sprintf("allocfuzz: trace: event of unknown kind %d", ev.Kind))
 }
 
-// context is that of an event. What interrupts do on one CPU without a line of another context
-// between is one handler; each has a name of its own.
+// context is that of an event. What interrupts of one kind do on one CPU without an operation of
+// another context between is one handler; each has a name of its own. So a handler's body, which
+// is delivered at the place of its first line, never passes an operation that it may depend on.
 func (c *converter) context(ev *Event) {
 	cpu := int(ev.CPU)
+	if cpu >= prog.MaxCPUs {
+		if !c.folded {
+			c.res.warn(ev.Line, fmt.Sprintf("CPU %d is above the %d of the largest machine; it "+
+				"and those above become lower ones", cpu, prog.MaxCPUs))
+		}
+		c.folded = true
+		cpu %= prog.MaxCPUs
+	}
 	c.res.CPUs = max(c.res.CPUs, cpu+1)
 	x := &c.line.Ctx
-	if !ev.IRQ {
+	if ev.IRQ == 0 {
 		*x = prog.Ctx{Kind: prog.CPUCtx, CPU: cpu}
 		return
 	}
-	if x.Kind == prog.IRQCtx && x.CPU == cpu {
+	if x.Kind == prog.IRQCtx && x.CPU == cpu && c.level == ev.IRQ {
 		return
 	}
+	c.level = ev.IRQ
 	c.irqs[cpu]++
-	*x = prog.Ctx{Kind: prog.IRQCtx, CPU: cpu, Name: "k" + strconv.Itoa(c.irqs[cpu])}
+	*x = prog.Ctx{Kind: prog.IRQCtx, CPU: cpu, Name: handlerName(c.irqs[cpu])}
+}
+
+// handlerName makes the name of the n-th handler of a CPU.
+func handlerName(n int) string {
+	var b [20]byte
+	return string(strconv.AppendInt(append(b[:0], 'k'), int64(n), 10))
 }
 
 // alloc converts a new object.
@@ -113,13 +136,46 @@ func (c *converter) alloc(ev *Event) error {
 	if err := c.displace(ev); err != nil {
 		return err
 	}
-	obj := object{name: c.takeName(), line: ev.Line, size: size}
-	if err := c.put(verb, obj.name, noName, nums); err != nil {
+	return c.bind(ev, verb, object{line: ev.Line, size: size, cache: ev.Cache}, nil)
+}
+
+// bind makes obj the object at the event's place, by the operation verb and the numbers of the
+// latest request; old is the one that it was before, of a realloc.
+func (c *converter) bind(ev *Event, verb prog.Verb, obj object, old *object) error {
+	inside, err := c.step()
+	if err != nil {
 		return err
 	}
+	obj.name = noName
+	if inside {
+		operand := noName
+		if old != nil {
+			operand = old.name
+		}
+		if verb == prog.Realloc && operand == noName {
+			c.skip(BeforeSlice, ev.Line, "")
+			verb = prog.Malloc
+		}
+		obj.name = c.takeName()
+		if err := c.put(verb, obj, operand); err != nil {
+			return err
+		}
+		c.use.add(obj.size)
+	}
 	c.live[ev.ID] = obj
-	c.use.add(size)
+	if old != nil {
+		c.forget(*old)
+	}
 	return nil
+}
+
+// step counts an operation, and tells whether it is inside the slice; errLimit is behind it.
+func (c *converter) step() (inside bool, err error) {
+	if c.to > 0 && c.seen == c.to {
+		return false, errLimit
+	}
+	c.seen++
+	return c.seen >= c.from, nil
 }
 
 // request returns the operation that makes a new object, and its numbers, which are valid until the
@@ -127,12 +183,14 @@ func (c *converter) alloc(ev *Event) error {
 func (c *converter) request(ev *Event) (prog.Verb, []uint64) {
 	verb := prog.Malloc
 	c.nums = c.nums[:0]
-	switch ev.Kind {
-	case Calloc:
+	switch {
+	case ev.Cache != nil:
+		return prog.Alloc, c.nums
+	case ev.Kind == Calloc:
 		verb, c.nums = prog.Calloc, append(c.nums, ev.Count)
-	case Memalign:
+	case ev.Kind == Memalign:
 		verb, c.nums = prog.Memalign, append(c.nums, ev.Align)
-	case MoveTo:
+	case ev.Kind == MoveTo:
 		verb = prog.Realloc
 	}
 	c.nums = append(c.nums, ev.Size)
@@ -141,6 +199,9 @@ func (c *converter) request(ev *Event) (prog.Verb, []uint64) {
 
 // total returns the bytes that an operation asks for, and whether a program can hold its numbers.
 func total(ev *Event, verb prog.Verb, nums []uint64) (size uint64, fit bool) {
+	if verb == prog.Alloc {
+		return ev.Cache.Size, ev.Cache.Size-1 < prog.MaxObject
+	}
 	for i, arg := range verb.Op().Nums {
 		n := nums[i]
 		if n < arg.Min || n > arg.Max || arg.Pow2 && n&(n-1) != 0 {
@@ -169,8 +230,12 @@ func (c *converter) displace(ev *Event) error {
 	if !found {
 		return nil
 	}
-	c.res.warn(ev.Line, fmt.Sprintf("%#x allocated again while live since line %d; freed first",
-		ev.ID, obj.line))
+	if c.res.Skipped[Lost]++; !c.res.full() {
+		c.res.warn(ev.Line, fmt.Sprintf("%#x allocated again while live since line %d; its free "+
+			"is lost, so it is freed first", ev.ID, obj.line))
+	} else {
+		c.res.WarningsMore++
+	}
 	return c.drop(ev.ID, obj)
 }
 
@@ -190,16 +255,35 @@ func (c *converter) release(ev *Event) error {
 
 // drop frees a live object.
 func (c *converter) drop(id uint64, obj object) error {
-	if err := c.put(prog.Free, noName, obj.name, nil); err != nil {
+	if err := c.end(obj); err != nil {
 		return err
 	}
 	delete(c.live, id)
+	return nil
+}
+
+// end frees an object that is in no place any more.
+func (c *converter) end(obj object) error {
+	inside, err := c.step()
+	switch {
+	case err != nil:
+		return err
+	case inside && obj.name == noName:
+		c.res.Skipped[BeforeSlice]++
+	case inside:
+		if err := c.put(prog.Free, object{name: noName, cache: obj.cache}, obj.name); err != nil {
+			return err
+		}
+	}
 	c.forget(obj)
 	return nil
 }
 
 // forget gives an object's name back. The free or realloc has been emitted.
 func (c *converter) forget(obj object) {
+	if obj.name == noName {
+		return
+	}
 	c.use.remove(obj.size)
 	c.free = append(c.free, obj.name)
 }
@@ -252,26 +336,19 @@ func (c *converter) moveTo(ev *Event) error {
 	verb, nums := c.request(ev)
 	if _, fit := total(ev, verb, nums); !fit {
 		c.skip(Unfit, ev.Line, unfitNote(verb, nums))
-		return c.dropMoved(m)
+		return c.end(m.obj)
 	}
 	if err := c.displace(ev); err != nil {
 		return err
 	}
-	obj := object{name: c.takeName(), line: ev.Line, size: ev.Size}
-	if err := c.put(verb, obj.name, m.obj.name, nums); err != nil {
-		return err
-	}
-	c.live[ev.ID] = obj
-	c.use.add(ev.Size)
-	c.forget(m.obj)
-	return nil
+	return c.bind(ev, verb, object{line: ev.Line, size: ev.Size}, &m.obj)
 }
 
 // moveNowhere ends a realloc without a result: to size 0 it was a free, else it failed, and the
 // object is where it was.
 func (c *converter) moveNowhere(m move, ev *Event) error {
 	if ev.Size == 0 {
-		return c.dropMoved(m)
+		return c.end(m.obj)
 	}
 	c.skip(Failed, ev.Line, "")
 	if _, taken := c.live[m.old]; taken {
@@ -280,15 +357,6 @@ func (c *converter) moveNowhere(m move, ev *Event) error {
 		return nil
 	}
 	c.live[m.old] = m.obj
-	return nil
-}
-
-// dropMoved frees the object of a realloc that has no result in the program.
-func (c *converter) dropMoved(m move) error {
-	if err := c.put(prog.Free, noName, m.obj.name, nil); err != nil {
-		return err
-	}
-	c.forget(m.obj)
 	return nil
 }
 
@@ -326,6 +394,7 @@ func (c *converter) finish(ended bool) {
 	}
 	c.res.PeakObjects, c.res.PeakBytes = c.use.objectsPeak, c.use.bytesPeak
 	c.res.LiveObjects, c.res.LiveBytes = c.use.objects, c.use.bytes
+	c.use.cpus = max(c.res.CPUs, 1)
 	pages, enough := c.use.pages()
 	c.res.Pages = pages
 	if !enough {
@@ -341,43 +410,4 @@ func (c *converter) skip(why Skip, line int, note string) {
 		c.note = note
 		c.res.warn(line, note)
 	}
-}
-
-// noName stands for no name where a line binds nothing or takes no object.
-const noName = ^uint32(0)
-
-// takeName returns the number of a name that no live object has: one given back, else a new one. So
-// there are never more names than objects live at once.
-func (c *converter) takeName() uint32 {
-	if n := len(c.free); n > 0 {
-		name := c.free[n-1]
-		c.free = c.free[:n-1]
-		return name
-	}
-	c.names = append(c.names, "a"+strconv.Itoa(len(c.names)))
-	return uint32(len(c.names) - 1)
-}
-
-// put emits one line. The line's slices are reused for the next one.
-func (c *converter) put(verb prog.Verb, result, operand uint32, nums []uint64) error {
-	if c.limit > 0 && c.res.Operations == c.limit {
-		return errLimit
-	}
-	l := &c.line
-	l.Verb = verb
-	l.Results, l.Slots = l.Results[:0], l.Slots[:0]
-	if result != noName {
-		l.Results = append(l.Results, c.names[result])
-	}
-	if operand != noName {
-		l.Slots = append(l.Slots, c.names[operand])
-	}
-	l.Nums = append(l.Nums[:0], nums...)
-	if c.emit != nil {
-		if err := c.emit(l); err != nil {
-			return err
-		}
-	}
-	c.res.Operations++
-	return nil
 }

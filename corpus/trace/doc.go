@@ -48,11 +48,75 @@
 // Written by "allocfuzz record", and binary: see record.go. Its records are numbered as lines are.
 // A record that its process did not live to fill is left out as truncated.
 //
-// # The other formats
+// # The rep format
 //
-// Each is described in the file of its decoder: record (of allocfuzz record), rep (the CMU malloc
-// lab), valgrind (--trace-malloc=yes, of the first process), android (malloc debug,
-// memory_replay), heaptrack (its raw data), kmem (tracepoints of the kernel: CPUs and interrupts
-// become contexts, so the program has the interleaving that was recorded). Any of them may be
-// compressed by gzip or zstd.
+// The traces of malloc labs. Four lines of one number each (heap, ids, operations, weight), then
+// operations on objects that go by number:
+//
+//	a 0 512    allocate          f 0     free
+//	r 0 640    resize            f -1    free of null
+//
+// # The valgrind format
+//
+// What valgrind --trace-malloc=yes prints, of the process seen first; lines of others are counted.
+// What the program itself prints between is a mark. new and delete go by their mangled names. A
+// realloc of null, or to 0, has the malloc or the free that it becomes on the same line:
+//
+//	--77-- malloc(24) = 0x4A5B040
+//	--77-- memalign(al 64, size 100) = 0x4A5B180
+//	--77-- _ZnwmSt11align_val_t(size 128, al 64) = 0x4A5B300
+//	--77-- realloc(0x0,5)malloc(5) = 0x4A5B400
+//	--77-- free(0x4A5B040)
+//
+// # The android format
+//
+// Written by Android's malloc debug (record_allocs), read by memory_replay. The thread is ignored,
+// and so are the two times that newer ones have at the end:
+//
+//	7: malloc 0xb6f1a000 24              7: calloc 0xb6f1b000 3 8
+//	7: realloc 0xNEW 0xOLD 100           7: memalign 0xb6f1d000 64 100
+//	7: free 0xb6f1c000                   7: thread_done 0x0
+//
+// # The heaptrack format
+//
+// Written by heaptrack --raw: "+ SIZE STACK ADDRESS" and "- ADDRESS", in hexadecimal; records of
+// other letters are marks. A realloc is a free and an allocation. What heaptrack makes of it
+// without --raw has no addresses, and is refused.
+//
+// # The kmem format
+//
+// The tracepoints kmalloc, kmalloc_node, kfree, kmem_cache_alloc, kmem_cache_alloc_node and
+// kmem_cache_free, as ftrace, trace-cmd report and perf script print them; other events are marks:
+//
+//	cat-8 [001] ..s1. 7.1: kmem_cache_alloc: call_site=f ptr=00a1 name=dentry bytes_req=192 …
+//	cat 8 [001]       7.2: kmem:kfree: call_site=f ptr=0xa2
+//
+// The CPU becomes the context; CPUs above those of the largest machine become lower ones. The third
+// flag tells interrupts: lines of one kind of interrupt of one CPU, with no operation of another
+// context between, become one handler, irqN.kM. So two interrupts in a row may become one, and one
+// that other CPUs ran beside becomes several: the order of the operations is that of the trace.
+// perf script prints no flags, so with it everything is of tasks.
+//
+// Caches go by the name that the line has. Older kernels have it where an object is freed only:
+// there a site of the code allocates from a cache size_N until the first of its objects was freed.
+// kmalloc of no bytes, and its free, are left out.
+//
+// # The malloc-bench format
+//
+// A protocol buffer, a record an operation, read without its schema. The schema assumed, of proto3
+// with explicit presence:
+//
+//	Tracefile: repeated TraceLine lines = 1; uint64 max_simultaneous_allocs = 2
+//	TraceLine: oneof: Malloc malloc = 1; Free free = 2; Realloc realloc = 3; Calloc calloc = 4
+//	Malloc:    uint64 result_id = 1; input_size = 2; input_alignment = 3
+//	Free:      uint64 input_id = 1; input_size_hint = 2; input_alignment_hint = 3
+//	Realloc:   uint64 result_id = 1; input_id = 2; input_size = 3
+//	Calloc:    uint64 result_id = 1; input_nmemb = 2; input_size = 3
+//
+// An id that is absent is null. Other fields are passed over. Records are numbered as lines are.
+//
+// # Compressed traces
+//
+// Any of them may be compressed by gzip or zstd, which is told by the first bytes. Where the data
+// is cut or damaged, what is before is kept, and the result says so.
 package trace

@@ -29,12 +29,24 @@ type Event struct {
 	Align uint64
 	// Mate is equal on the two halves of one move, as far as the format can tell.
 	Mate uint64
-	// CPU and IRQ say in which context it happened, in formats that know.
-	CPU uint8
-	IRQ bool // an interrupt was served
+	// Cache is the cache that a Malloc takes its object from; nil where the format has none, and
+	// then objects are asked for by size.
+	Cache *Cache
+	// CPU and IRQ are the context; 0 where the format has none. IRQ is 0 for a task, and tells
+	// softirq, hardirq and NMI apart.
+	CPU uint16
+	IRQ uint8
 	// Skip and Note say, when Kind is Skipped, what was left out and why. Note may be empty.
 	Skip Skip
 	Note string
+}
+
+// A Cache is a cache of objects of one size. Its decoder makes one for each name and hands out the
+// same pointer each time.
+type Cache struct {
+	Name string // as a program has it
+	Size uint64
+	used bool // by the converter
 }
 
 // A Skip is a reason to leave something out of the program, or to take only part of it.
@@ -50,6 +62,9 @@ const (
 	Null                      // a free of the null pointer
 	Unfit                     // a size or an alignment that no program can hold
 	HalfRealloc               // half of a realloc; the second half becomes an allocation
+	Lost                      // an object whose place was handed out again; freed first
+	OtherProcess              // a line of another process than the first
+	BeforeSlice               // a free of an object from before the slice; a realloc allocates
 	skips
 )
 
@@ -62,6 +77,9 @@ var skipNames = [skips]string{
 	Null:          "frees of null",
 	Unfit:         "unfit sizes",
 	HalfRealloc:   "half reallocs",
+	Lost:          "objects whose free is lost",
+	OtherProcess:  "lines of other processes",
+	BeforeSlice:   "frees and reallocs of objects from before the slice",
 }
 
 // String returns the reason as a plural noun: "failed requests".
@@ -73,8 +91,9 @@ func (s Skip) String() string {
 }
 
 // A decoder reads one format. next fills *ev, which it may assume to be zero, with the next event.
-// At the end of the input it returns io.EOF; other errors are those of the reader. What it cannot
-// read is an event of kind Skipped, never an error.
+// At the end of the input it returns io.EOF; other errors are those of the reader, or an *Error
+// when the format turns out to be one that cannot be imported at all. A line that it cannot read is
+// an event of kind Skipped, never an error.
 type decoder interface {
 	next(ev *Event) error
 }

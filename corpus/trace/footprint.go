@@ -19,6 +19,7 @@ type footprint struct {
 	objects, objectsPeak int
 	bytes, bytesPeak     uint64
 	live, peak           [64]uint64 // objects by class; class i has 1<<i bytes
+	caches, cpus         int        // each cache has slabs of its own, on each CPU
 }
 
 // classOf returns the class of a size of at most sizeMax bytes.
@@ -47,7 +48,8 @@ func (f *footprint) remove(size uint64) {
 // enough is false when no machine is large enough; then it returns the largest one.
 func (f *footprint) pages() (n int, enough bool) {
 	const limit = uint64(pagesMax)
-	sum := uint64(0)
+	begun := slabPages * uint64(max(f.cpus, 1))
+	sum := uint64(f.caches) * begun
 	for c, peak := range f.peak {
 		if peak == 0 {
 			continue
@@ -57,7 +59,7 @@ func (f *footprint) pages() (n int, enough bool) {
 		}
 		sum += (peak<<c + pageSize - 1) / pageSize
 		if 1<<c <= smallMax {
-			sum += slabPages
+			sum += begun
 		}
 		if sum > limit {
 			return pagesMax, false

@@ -14,12 +14,14 @@ type format struct {
 }
 
 var formats = []format{
+	// heaptrack comes before mtrace, which has lines that look like some of its.
+	{name: "heaptrack", detect: heaptrackDetect, open: heaptrackOpen},
 	{name: "mtrace", detect: mtraceDetect, open: mtraceOpen},
 	{name: "record", detect: recordDetect, open: recordOpen},
-	{name: "heaptrack", detect: heaptrackDetect, open: heaptrackOpen},
 	{name: "valgrind", detect: valgrindDetect, open: valgrindOpen},
 	{name: "kmem", detect: kmemDetect, open: kmemOpen},
 	{name: "android", detect: androidDetect, open: androidOpen},
+	{name: "malloc-bench", detect: benchDetect, open: benchOpen},
 	{name: "rep", detect: repDetect, open: repOpen},
 }
 

@@ -19,15 +19,27 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte("\x7fELF\x02\x01\x00\x00"))
 	f.Add([]byte("@ x:[0x1] + 0x1000 0x7fffffffffff\n@ x:[0x1] + 0x2000 0x800000000000\n- 0x10"))
 	f.Add([]byte(churn(3)))
+	for _, s := range samples {
+		in := sample(f, s.file)
+		f.Add([]byte(in))
+		f.Add([]byte(packings(f, in)[0]))
+		f.Add([]byte(packings(f, in)[1]))
+		for _, bad := range badLines[s.format] {
+			f.Add([]byte(firstGood[s.format] + bad + "\n"))
+		}
+	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		for _, format := range append(Formats(), "") {
-			for _, strict := range []bool{false, true} {
-				opt := Options{File: "f", Strict: strict}
+			for _, opt := range []Options{{}, {Strict: true}, {From: 2, To: 4}} {
+				opt.File = "f"
 				p, res, err := Program(format, strings.NewReader(string(in)), opt)
 				var e *Error
 				switch {
 				case err == nil:
 					checkProgram(t, p, &res)
+					if opt.To > 0 && len(p.Lines) > opt.To-opt.From+1 {
+						t.Fatalf("%d operations in a slice of 3", len(p.Lines))
+					}
 				case !errors.As(err, &e):
 					t.Fatalf("error %v is no *Error", err)
 				case p != nil:

@@ -1,36 +1,57 @@
 package trace
 
-import "bytes"
-
-// The raw data of heaptrack, in which an allocation is its size, the place of its stack in a table
-// and its address, all in hexadecimal. Lines of other letters are tables, times and the head. What
-// heaptrack_interpret makes of it has no addresses and cannot be imported.
-
-const heaptrackExample = "+ 18 3f 55e0c12a02a0"
-
+// The raw files of heaptrack: a letter and hexadecimal numbers.
 func heaptrackOpen(r *lineReader) decoder {
-	return &textDecoder{lines: r, example: heaptrackExample, parse: heaptrackLine}
+	d := &textDecoder{lines: r, want: `one such as "+ 20 1f 5560" or "- 5560"`}
+	d.parse = d.heaptrack
+	return d
 }
 
-// heaptrackDetect needs the head: other formats have lines that begin with a plus sign.
+// heaptrackDetect accepts a first line with a version.
 func heaptrackDetect(prefix []byte) bool {
-	return bytes.HasPrefix(prefix, []byte("v ")) && detectLines(prefix, heaptrackLine)
+	first := true
+	return anyLine(prefix, func(line []byte) bool {
+		ok := first && len(line) > 2 && line[0] == 'v' && line[1] == ' '
+		first = false
+		s := scan(line[1:])
+		_, digits := s.hex()
+		return ok && digits
+	})
 }
 
-func heaptrackLine(line []byte, ev *Event) bool {
-	s := scanner{b: line}
-	switch what := s.word(); string(what) {
-	case "+":
-		ev.Kind, ev.Size = Malloc, s.hex()
-		s.hex() // of its stack
-		ev.ID = s.hex()
-		return s.end()
-	case "-":
-		ev.Kind, ev.ID = Free, s.hex()
-		return s.end()
-	case "v", "x", "X", "I", "s", "t", "i", "a", "c", "R", "A", "S", "m", "#":
-		ev.skip(Mark, "")
-		return true
+// heaptrack reads one line. What is interpreted has the place of an allocation's description
+// instead of size and address.
+func (d *textDecoder) heaptrack(line []byte, ev *Event) bool {
+	if len(line) > 1 && line[1] != ' ' {
+		return false
 	}
-	return false
+	s := scan(line[1:])
+	var sizes, ptrs bool
+	switch line[0] {
+	case '+':
+		ev.Kind = Malloc
+		ev.Size, sizes = s.hex()
+		if sizes && s.end() {
+			d.interpreted()
+			return true
+		}
+		_, traced := s.hex()
+		ev.ID, ptrs = s.pointer()
+		return sizes && traced && ptrs && s.end()
+	case '-':
+		ev.Kind = Free
+		ev.ID, ptrs = s.pointer()
+		return ptrs && s.end()
+	case 'a':
+		d.interpreted()
+	}
+	ev.skip(Mark, "")
+	c := line[0] | 0x20
+	return 'a' <= c && c <= 'z' || c == '#'|0x20
+}
+
+// interpreted ends the import: without addresses nobody knows which object is freed.
+func (d *textDecoder) interpreted() {
+	d.stop = &Error{Msg: "this is what heaptrack has interpreted, where objects have no " +
+		"addresses; record with heaptrack --raw and import the file that it names"}
 }

@@ -17,9 +17,13 @@ type Options struct {
 	Strict bool
 	// Limit ends the import after so many operations; 0 is no limit.
 	Limit int
-	// Emit gets each line of the program, in order. The line and its
-	// slices are valid during the call only. An error ends the import and is returned. Nil is
-	// allowed: the import then only counts.
+	// From and To, when not 0, are the first and the last operation that are imported, counted from
+	// 1 as an import of the whole trace makes them. Objects that are live before the first one are
+	// left out.
+	From, To int
+	// Emit gets each line of the program, in order. The line and its slices are valid during the
+	// call only. An error ends the import and is returned. Nil is allowed: the import then only
+	// counts.
 	Emit func(*prog.Line) error
 	// Doc is the comment that Write puts on top of the program, a line each, without the "#".
 	Doc []string
@@ -54,7 +58,11 @@ type Result struct {
 	Pages int
 	// CPUs is how many CPUs it needs.
 	CPUs int
-	// Cut is true when Options.Limit ended the import before the trace did.
+	// Caches are those that the program must declare, in the order of their first use.
+	Caches []Cache
+	// From is Options.From.
+	From int
+	// Cut is true when Options.Limit or Options.To ended the import before the trace did.
 	Cut bool
 }
 
@@ -70,8 +78,11 @@ func (r *Result) SkippedOperations() int {
 	return n
 }
 
+// full tells whether a further warning would only be counted.
+func (r *Result) full() bool { return len(r.Warnings) == warningsMax }
+
 func (r *Result) warn(line int, text string) {
-	if len(r.Warnings) == warningsMax {
+	if r.full() {
 		r.WarningsMore++
 		return
 	}
@@ -86,13 +97,14 @@ func (r *Result) warn(line int, text string) {
 // or no trace, cannot be read, holds no operation at all, or, with opt.Strict, has a line that the
 // format has not. The result is valid up to there.
 func Import(format string, r io.Reader, opt Options) (Result, error) {
-	var res Result
-	plain, done, err := unpacked(r)
+	res := Result{From: opt.From}
+	in, err := unpack(r)
 	if err != nil {
-		return res, &Error{File: opt.File, Msg: "cannot unpack the trace", Err: err}
+		return res, &Error{File: opt.File, Msg: "cannot unpack the trace; it may be cut or damaged",
+			Err: err}
 	}
-	defer done()
-	lines := newLineReader(plain)
+	defer in.done()
+	lines := in.plain
 	f, err := findFormat(format, lines.b, opt.File)
 	if err != nil {
 		return res, err
@@ -101,12 +113,38 @@ func Import(format string, r io.Reader, opt Options) (Result, error) {
 	c := newConverter(&opt, &res)
 	err = pump(f.open(lines), c, &opt)
 	res.Lines = lines.count
+	if why := in.damage(); why != nil && err == nil && !res.Cut {
+		err = c.damaged(why, &opt)
+	}
 	c.finish(err == nil && !res.Cut)
 	if err == nil && res.Operations == 0 {
-		err = &Error{File: opt.File, Msg: fmt.Sprintf("no operation in %d lines of format %s; "+
-			"expected allocations that succeeded", res.Lines, f.name)}
+		err = c.nothing(opt.File)
 	}
 	return res, err
+}
+
+// damaged notes that the compressed data ended before its end; what was good is kept.
+func (c *converter) damaged(why error, opt *Options) error {
+	text := "the compressed data is cut or damaged behind this line: " + why.Error()
+	if opt.Strict {
+		return &Error{File: opt.File, Line: c.res.Lines, Msg: text}
+	}
+	c.res.warn(c.res.Lines, text+"; what is before it is kept")
+	if c.res.Skipped[Truncated] == 0 {
+		c.res.Skipped[Truncated] = 1
+	}
+	return nil
+}
+
+// nothing is the error of an import without an operation.
+func (c *converter) nothing(file string) error {
+	msg := fmt.Sprintf("no operation in %d lines of format %s; expected allocations that succeeded",
+		c.res.Lines, c.res.Format)
+	if c.from > 1 && c.seen > 0 {
+		msg = fmt.Sprintf("no operation in the slice from %d; the trace has %d up to its end",
+			c.from, c.seen)
+	}
+	return &Error{File: file, Msg: msg}
 }
 
 // pump drives the events of d through c until the input, the limit or an error ends it.
@@ -119,7 +157,7 @@ func pump(d decoder, c *converter, opt *Options) error {
 			return nil
 		}
 		if err != nil {
-			return &Error{File: opt.File, Msg: "cannot read the trace", Err: err}
+			return readError(err, opt.File)
 		}
 		before := c.res.Skipped
 		err = c.apply(&ev)
@@ -136,6 +174,16 @@ func pump(d decoder, c *converter, opt *Options) error {
 			}
 		}
 	}
+}
+
+// readError names the file in an error of a decoder, which is one of the reader or, when it is an
+// *Error, of a format that cannot be imported at all.
+func readError(err error, file string) error {
+	if e, ok := err.(*Error); ok {
+		e.File = file
+		return e
+	}
+	return &Error{File: file, Msg: "cannot read the trace", Err: err}
 }
 
 // refuse returns an error when the event just applied was left out for a reason that Strict does

@@ -2,95 +2,276 @@ package trace
 
 import (
 	"bytes"
+	"strconv"
 
 	"allocfuzz/corpus/prog"
 )
 
-// The tracepoints of the kernel's allocators as ftrace, trace-cmd report and perf script print
-// them: "TASK-PID [CPU] FLAGS TIME: kmalloc: call_site=… ptr=… bytes_req=… …". The CPU and the
-// flags say in which context the call was: a line with h or s in its third flag is of a handler.
-// Objects of caches are asked for by the size of their request.
+// A kmemDecoder reads the tracepoints of the kernel's allocators as ftrace, trace-cmd report and
+// perf script print them: "TASK-PID [CPU] FLAGS TIME: kmalloc: call_site=… ptr=… bytes_req=… …".
+type kmemDecoder struct {
+	textDecoder
+	caches map[string]*Cache // by the kernel's name
+	taken  map[string]bool   // names in the program
+	sized  map[uint64]*Cache // those without a name, by size
+	// Older kernels name a cache where an object is freed, not where it is allocated. So what is
+	// allocated at one site of the code goes to a nameless cache until the first of it was freed.
+	sites   map[string]*kmemSite
+	waiting map[uint64]*kmemSite // by object
+}
 
-const kmemExample = "cat-812 [001] ..s1. 77.1: kfree: call_site=f ptr=00000000a1"
+// A kmemSite is a place in the code that allocates from a cache.
+type kmemSite struct{ cache *Cache }
 
 func kmemOpen(r *lineReader) decoder {
-	return &textDecoder{lines: r, example: kmemExample, parse: kmemLine}
+	d := &kmemDecoder{
+		caches: make(map[string]*Cache), taken: make(map[string]bool),
+		sized: make(map[uint64]*Cache), sites: make(map[string]*kmemSite),
+		waiting: make(map[uint64]*kmemSite),
+	}
+	d.textDecoder = textDecoder{lines: r, parse: d.line, want: `one such as ` +
+		`"cat-812 [001] ..s1. 77.1: kfree: call_site=f ptr=00000000a1"`}
+	return d
 }
 
-func kmemDetect(prefix []byte) bool { return detectLines(prefix, kmemLine) }
-
-// kmemKinds are the tracepoints by what they tell.
-var kmemKinds = []struct {
-	name string
-	kind Kind
-}{
-	{"kmalloc:", Malloc}, {"kmalloc_node:", Malloc}, {"kmem_cache_alloc:", Malloc},
-	{"kmem_cache_alloc_node:", Malloc}, {"kfree:", Free}, {"kmem_cache_free:", Free},
+// kmemDetect accepts the head of ftrace, and a tracepoint of an allocator.
+func kmemDetect(prefix []byte) bool {
+	return anyLine(prefix, func(line []byte) bool {
+		var ev Event
+		what, _ := kmemPoint(line, &ev)
+		return what != kmemOther || bytes.HasPrefix(line, []byte("# tracer:"))
+	})
 }
 
-func kmemLine(line []byte, ev *Event) bool {
-	kind, at := kmemPoint(line)
-	if at < 0 {
-		ev.skip(Mark, "") // another tracepoint, or a head
+// line reads one line.
+func (d *kmemDecoder) line(line []byte, ev *Event) bool {
+	point, s := kmemPoint(line, ev)
+	if point == kmemOther {
+		ev.skip(Mark, kmemLost(line))
 		return true
 	}
-	if !kmemContext(line[:at], ev) {
+	var ok bool
+	if ev.ID, ok = s.pointer(); !ok {
 		return false
 	}
-	ev.Kind = kind
-	s := scanner{}
-	ev.ID = s.value(kmemField(line[at:], "ptr="), 16)
-	if kind == Malloc {
-		ev.Size = s.value(kmemField(line[at:], "bytes_req="), 10)
+	if ev.ID == prog.ZeroSize { // what the kernel gives for no bytes
+		ev.skip(Null, "")
+		return true
 	}
-	return !s.bad
+	if ev.Kind == Free {
+		d.learn(ev.ID, s)
+		return true
+	}
+	size := s
+	if !size.behind(" bytes_req=") {
+		return false
+	}
+	if ev.Size, ok = size.number(); ok && point == kmemCache {
+		ev.Cache = d.cacheOf(line, s, ev)
+	}
+	return ok
 }
 
-// kmemPoint finds the tracepoint of a line and where it stands.
-func kmemPoint(line []byte) (kind Kind, at int) {
-	for i := range kmemKinds {
-		k := &kmemKinds[i]
-		at := bytes.Index(line, []byte(k.name))
-		if at > 0 && (line[at-1] == ' ' || line[at-1] == ':') {
-			return k.kind, at
+// What a tracepoint is about.
+type kmemWhat uint8
+
+const (
+	kmemOther kmemWhat = iota
+	kmemSize           // objects by size
+	kmemCache          // objects of caches
+)
+
+// kmemPoint finds the tracepoint of a line, and fills in what it does and in which context. rest is
+// what follows behind ptr=.
+func kmemPoint(line []byte, ev *Event) (what kmemWhat, rest scan) {
+	const key = " ptr="
+	at := bytes.Index(line, []byte(key))
+	if at < 0 {
+		return kmemOther, nil
+	}
+	s := scan(line[:at])
+	if kmemCPU(&s, ev) {
+		next := s
+		if flags := next.word(); len(flags) > 2 && flags[len(flags)-1] != ':' {
+			ev.IRQ = kmemLevel(flags[2])
+			s = next
 		}
 	}
-	return 0, -1
+	for len(s) > 0 {
+		word := s.word()
+		if len(word) < 6 || word[len(word)-1] != ':' {
+			continue
+		}
+		what, kind := kmemName(word[:len(word)-1])
+		if what != kmemOther {
+			ev.Kind = kind
+			return what, line[at+len(key):]
+		}
+	}
+	return kmemOther, nil
 }
 
-// kmemField is the word behind a key, up to the next blank.
-func kmemField(line []byte, key string) []byte {
-	i := bytes.Index(line, []byte(key))
-	if i < 0 || i > 0 && line[i-1] != ' ' {
+// kmemName tells tracepoints by their names.
+func kmemName(name []byte) (kmemWhat, Kind) {
+	name = bytes.TrimPrefix(name, []byte("kmem:"))
+	if name[0] != 'k' {
+		return kmemOther, Skipped
+	}
+	switch string(name) {
+	case "kmalloc", "kmalloc_node":
+		return kmemSize, Malloc
+	case "kfree":
+		return kmemSize, Free
+	case "kmem_cache_alloc", "kmem_cache_alloc_node":
+		return kmemCache, Malloc
+	case "kmem_cache_free":
+		return kmemCache, Free
+	}
+	return kmemOther, Skipped
+}
+
+// kmemCPU goes behind the CPU in brackets. The name of the task in front may have brackets too.
+// Without a CPU everything happened on the first.
+func kmemCPU(s *scan, ev *Event) bool {
+	rest := *s
+	for rest.behind("[") {
+		in := rest
+		cpu, ok := in.dec()
+		if ok && cpu < 1<<16 && in.lit("] ") {
+			ev.CPU = uint16(cpu)
+			*s = in
+			return true
+		}
+	}
+	return false
+}
+
+// kmemLevel reads the third flag, the kind of interrupt that is served.
+func kmemLevel(flag byte) uint8 {
+	switch flag {
+	case 's':
+		return 1
+	case 'h', 'H':
+		return 2
+	case 'z', 'Z':
+		return 3
+	}
+	return 0
+}
+
+// kmemLost is the note for a line that says that events were lost.
+func kmemLost(line []byte) string {
+	if bytes.Contains(line, []byte(" EVENTS")) && bytes.IndexByte(line, '[') >= 0 {
+		return "events were lost: " + quote(line)
+	}
+	return ""
+}
+
+// name takes the value behind name=.
+func (s scan) name() []byte {
+	if !s.behind(" name=") {
 		return nil
 	}
-	w := line[i+len(key):]
-	if j := bytes.IndexByte(w, ' '); j >= 0 {
-		w = w[:j]
-	}
-	return w
+	return s.word()
 }
 
-// flagsMin is the number of flags of a line: interrupts off, need to schedule, in which kind of
-// interrupt, and the depth of preemption.
-const flagsMin = 4
+// cacheOf returns the cache that an object is of. s is the line behind its address.
+func (d *kmemDecoder) cacheOf(line []byte, s scan, ev *Event) *Cache {
+	if name := s.name(); name != nil {
+		return d.named(name, ev.Size)
+	}
+	var site []byte
+	if head := scan(line); head.behind("call_site=") {
+		site = head.word()
+	}
+	at := d.sites[string(site)]
+	if at == nil {
+		at = &kmemSite{}
+		d.sites[string(site)] = at
+	}
+	if at.cache != nil {
+		return at.cache.sized(ev.Size)
+	}
+	d.waiting[ev.ID] = at
+	c := d.sized[ev.Size]
+	if c == nil {
+		c = &Cache{Name: d.fresh("size_" + strconv.FormatUint(ev.Size, 10)), Size: ev.Size}
+		d.sized[ev.Size] = c
+	}
+	return c
+}
 
-// kmemContext reads the CPU and, where there are flags, whether an interrupt was served.
-func kmemContext(head []byte, ev *Event) bool {
-	open := bytes.IndexByte(head, '[')
-	if open < 0 {
+// learn gives the site that allocated an object the cache that the object goes back to. s is the
+// line behind the address.
+func (d *kmemDecoder) learn(id uint64, s scan) {
+	if len(d.waiting) == 0 {
+		return
+	}
+	at := d.waiting[id]
+	if at == nil {
+		return
+	}
+	delete(d.waiting, id)
+	name := s.name()
+	if name == nil {
+		return
+	}
+	at.cache = d.named(name, 0) // its size comes with its first object
+}
+
+// named returns the cache that the kernel calls so.
+func (d *kmemDecoder) named(name []byte, size uint64) *Cache {
+	c := d.caches[string(name)]
+	if c == nil {
+		c = &Cache{Name: d.fresh(cacheName(name)), Size: size}
+		d.caches[string(name)] = c
+	}
+	return c.sized(size)
+}
+
+// sized gives a cache the size of its first object, when that was not known with its name.
+func (c *Cache) sized(size uint64) *Cache {
+	if c.Size == 0 {
+		c.Size = size
+	}
+	return c
+}
+
+// fresh makes a name different from all before.
+func (d *kmemDecoder) fresh(name string) string {
+	plain := name
+	for i := 2; d.taken[name]; i++ {
+		name = plain + "_" + strconv.Itoa(i)
+	}
+	d.taken[name] = true
+	return name
+}
+
+// cacheNameMax is how much of a cache's name is kept.
+const cacheNameMax = 60
+
+// cacheName makes a name of a program of the name of a cache. What is a name of objects gets an
+// end of its own.
+func cacheName(name []byte) string {
+	b := make([]byte, 0, len(name)+1)
+	for _, c := range bytes.ToLower(name[:min(len(name), cacheNameMax)]) {
+		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' && len(b) > 0) {
+			c = '_'
+		}
+		b = append(b, c)
+	}
+	if isObjectName(b) || string(b) == prog.Nil {
+		b = append(b, '_')
+	}
+	return string(b)
+}
+
+// isObjectName tells whether takeName could make this name.
+func isObjectName(b []byte) bool {
+	s := scan(b)
+	if !s.lit("a") {
 		return false
 	}
-	s := scanner{b: head[open+1:]}
-	cpu := s.value(s.upTo(']'), 10)
-	if s.bad || cpu > 255 {
-		return false
-	}
-	ev.CPU = uint8(cpu % prog.MaxCPUs) // what machine here has as many
-	s.skip()
-	flags := s.word()
-	if len(flags) >= flagsMin && bytes.IndexByte(flags, ':') < 0 {
-		ev.IRQ = bytes.IndexByte([]byte("hHsZz"), flags[2]) >= 0
-	}
-	return true
+	_, digits := s.dec()
+	return digits && len(s) == 0
 }

@@ -2,33 +2,19 @@ package trace
 
 import "bytes"
 
-// mtraceDecoder reads the lines of glibc's mtrace. A line is read from its right end, because the
-// caller in front is a file name, which may hold anything.
-type mtraceDecoder struct {
-	lines *lineReader
-}
-
+// The lines of glibc's mtrace. A line is read from its right end, because the caller in front is a
+// file name, which may hold anything.
 func mtraceOpen(r *lineReader) decoder {
-	return &mtraceDecoder{lines: r}
+	return &textDecoder{lines: r, parse: mtraceParse,
+		want: `an mtrace line such as "@ prog:[0x1] + 0x5560 0x20"`}
 }
 
 // mtraceDetect accepts a prefix that has an mtrace line, whole, among its first lines.
 func mtraceDetect(prefix []byte) bool {
-	for range 64 {
-		line, rest, whole := bytes.Cut(prefix, []byte{'\n'})
-		if !whole {
-			return false
-		}
-		line = trimEnd(line)
-		if string(line) == "= Start" {
-			return true
-		}
-		if _, ok := mtraceSplit(line); ok {
-			return true
-		}
-		prefix = rest
-	}
-	return false
+	return anyLine(prefix, func(line []byte) bool {
+		_, ok := mtraceSplit(line)
+		return ok || string(line) == "= Start"
+	})
 }
 
 // An mtraceLine is a line taken apart.
@@ -98,32 +84,17 @@ func mtraceNumber(word []byte) (n uint64, ok bool) {
 	return n, true
 }
 
-// next decodes one line.
-func (d *mtraceDecoder) next(ev *Event) error {
-	raw, err := d.lines.next()
-	if err != nil {
-		return err
-	}
-	ev.Line = d.lines.count
-	switch {
-	case raw.long:
-		ev.skip(UnknownLine, "line longer than 65536 bytes")
-		return nil
-	case raw.partial:
-		ev.skip(Truncated, "the last line "+quote(raw.text)+" has no end; it may be cut")
-		return nil
-	case len(raw.text) == 0 || raw.text[0] == '=':
+// mtraceParse reads one line.
+func mtraceParse(line []byte, ev *Event) bool {
+	if line[0] == '=' {
 		ev.skip(Mark, "")
-		return nil
+		return true
 	}
-	m, ok := mtraceSplit(raw.text)
-	if !ok {
-		ev.skip(UnknownLine, "unknown line "+quote(raw.text)+
-			"; expected an mtrace line such as \"@ prog:[0x1] + 0x5560 0x20\"")
-		return nil
+	m, ok := mtraceSplit(line)
+	if ok {
+		m.fill(ev)
 	}
-	m.fill(ev)
-	return nil
+	return ok
 }
 
 // fill turns a line taken apart into an event.
@@ -151,9 +122,4 @@ func callerHash(caller []byte) uint64 {
 		h = (h ^ uint64(c)) * 0x100000001b3
 	}
 	return h
-}
-
-// skip makes *ev an event that is left out.
-func (ev *Event) skip(why Skip, note string) {
-	ev.Kind, ev.Skip, ev.Note = Skipped, why, note
 }

@@ -1,58 +1,73 @@
 package trace
 
-// The traces of the CMU malloc lab: four lines with a number each (a suggested heap, how many ids,
-// how many operations, a weight), and an operation a line on objects that go by number. The
-// objects are numbered from 0, so one is added: 0 is no object here.
+import "bytes"
 
-const repExample = "a 12 512"
+// repHead is how many lines of one number stand in front of a .rep file.
+const repHead = 4
 
+// The .rep traces of malloc labs.
 func repOpen(r *lineReader) decoder {
-	head := 4
-	return &textDecoder{lines: r, example: repExample, parse: func(line []byte, ev *Event) bool {
-		return repLine(line, ev, &head)
-	}}
+	d := &textDecoder{lines: r, want: `one such as "a 0 512", "r 0 640" or "f 0"`}
+	d.parse = func(line []byte, ev *Event) bool {
+		return repParse(line, ev) || ev.Line <= repHead && repNumber(line, ev)
+	}
+	return d
 }
 
+// repDetect accepts four lines of a number and the first of the others.
 func repDetect(prefix []byte) bool {
-	head := 4
-	return detectLines(prefix, func(line []byte, ev *Event) bool {
-		if head > 0 && !isNumber(line) {
-			head = -1
+	var ev Event
+	for i := 0; i <= repHead; i++ {
+		line, rest, whole := bytes.Cut(prefix, []byte{'\n'})
+		if !whole {
+			return false
 		}
-		return head >= 0 && repLine(line, ev, &head)
-	})
+		line = trimEnd(line)
+		if i == repHead {
+			return repParse(line, &ev)
+		}
+		if !repNumber(line, &ev) {
+			return false
+		}
+		prefix = rest
+	}
+	return false
 }
 
-// isNumber says whether a line is a number and nothing else.
-func isNumber(line []byte) bool {
-	s := scanner{b: line}
-	s.number()
-	return s.end()
+// repNumber reads a line of the head.
+func repNumber(line []byte, ev *Event) bool {
+	s := scan(line)
+	_, ok := s.dec()
+	ev.skip(Mark, "")
+	return ok && s.end()
 }
 
-func repLine(line []byte, ev *Event, head *int) bool {
-	if *head > 0 {
-		*head--
-		ev.skip(Mark, "")
-		return isNumber(line)
+// repParse reads an operation. The ids count from 0, so one is added.
+func repParse(line []byte, ev *Event) bool {
+	if len(line) < 3 || !isBlank(line[1]) {
+		return false
 	}
-	s := scanner{b: line}
-	op := s.word()
-	s.skip()
-	if string(op) == "f" && string(s.b) == "-1" {
-		ev.Kind = Free // of nothing
-		return true
-	}
-	ev.ID = s.number() + 1
-	switch string(op) {
-	case "a":
-		ev.Kind, ev.Size = Malloc, s.number()
-	case "r":
-		ev.Kind, ev.Old, ev.Size = Realloc, ev.ID, s.number()
-	case "f":
+	s := scan(line[2:])
+	id, ok := s.dec()
+	if line[0] == 'f' && !ok {
 		ev.Kind = Free
+		return s.lit("-1") && s.end()
+	}
+	if !ok || id >= 1<<63 {
+		return false
+	}
+	ev.ID = id + 1
+	switch line[0] {
+	case 'f':
+		ev.Kind = Free
+		return s.end()
+	case 'a':
+		ev.Kind = Malloc
+	case 'r':
+		ev.Kind, ev.Old = Realloc, ev.ID
 	default:
 		return false
 	}
-	return s.end()
+	ev.Size, ok = s.dec()
+	return ok && s.end()
 }

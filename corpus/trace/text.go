@@ -2,13 +2,13 @@ package trace
 
 import "bytes"
 
-// A textDecoder reads a format of lines, each an operation by itself: parse takes one apart.
+// A textDecoder reads a format of lines. parse turns one line that is whole and not empty into an
+// event, and returns false when the format has no such line; want says what it has.
 type textDecoder struct {
 	lines *lineReader
-	// parse fills the event of a line, and says whether the format has such a line. A line that
-	// is no operation by design is an event of kind Skipped and reason Mark.
-	parse   func(line []byte, ev *Event) bool
-	example string // of a line, for messages
+	parse func(line []byte, ev *Event) bool
+	want  string
+	stop  *Error // set by parse when it makes no sense to go on
 }
 
 // next decodes one line.
@@ -21,31 +21,35 @@ func (d *textDecoder) next(ev *Event) error {
 	switch {
 	case raw.long:
 		ev.skip(UnknownLine, "line longer than 65536 bytes")
-	case raw.partial && !d.whole(raw.text):
+	case raw.partial:
 		ev.skip(Truncated, "the last line "+quote(raw.text)+" has no end; it may be cut")
 	case len(raw.text) == 0:
 		ev.skip(Mark, "")
 	case !d.parse(raw.text, ev):
-		*ev = Event{Line: ev.Line}
-		ev.skip(UnknownLine, "unknown line "+quote(raw.text)+"; expected one such as "+
-			quote([]byte(d.example)))
+		ev.skip(UnknownLine, "unknown line "+quote(raw.text)+"; expected "+d.want)
+	case d.stop != nil:
+		d.stop.Line = ev.Line
+		return d.stop
 	}
 	return nil
 }
 
-// whole is false: nobody knows what a last line without an end would have gone on with.
-func (d *textDecoder) whole([]byte) bool { return false }
+// skip makes *ev an event that is left out.
+func (ev *Event) skip(why Skip, note string) {
+	ev.Kind, ev.Skip, ev.Note = Skipped, why, note
+}
 
-// detectLines accepts a prefix that has a line, whole, of which parse makes an operation, among
-// its first ones.
-func detectLines(prefix []byte, parse func(line []byte, ev *Event) bool) bool {
-	for range 64 {
+// detectLines is how many lines detection looks at.
+const detectLines = 64
+
+// anyLine tells whether one of the first lines of a prefix, whole and not empty, is as is says.
+func anyLine(prefix []byte, is func(line []byte) bool) bool {
+	for range detectLines {
 		line, rest, whole := bytes.Cut(prefix, []byte{'\n'})
 		if !whole {
 			return false
 		}
-		var ev Event
-		if parse(trimEnd(line), &ev) && ev.Kind != Skipped {
+		if line = trimEnd(line); len(line) > 0 && is(line) {
 			return true
 		}
 		prefix = rest
@@ -53,100 +57,129 @@ func detectLines(prefix []byte, parse func(line []byte, ev *Event) bool) bool {
 	return false
 }
 
-// A scanner takes a line apart from its left end. After the first thing that is not there bad is
-// set, and what follows means nothing.
-type scanner struct {
-	b   []byte
-	bad bool
-}
+// tooLarge stands for every number that does not fit 64 bits. No size or count that large fits a
+// program, and no object has that place.
+const tooLarge = ^uint64(0)
 
-// skip passes the blanks.
-func (s *scanner) skip() {
+// A scan is the rest of a line. Its methods take what they read off the front, and blanks before
+// it; where they return false they may have taken anything.
+type scan []byte
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+func (s *scan) blanks() {
+	b := *s
 	i := 0
-	for i < len(s.b) && (s.b[i] == ' ' || s.b[i] == '\t') {
+	for i < len(b) && isBlank(b[i]) {
 		i++
 	}
-	s.b = s.b[i:]
+	*s = b[i:]
 }
 
-// word is what stands up to the next blank, and passes it.
-func (s *scanner) word() []byte {
-	s.skip()
-	i := 0
-	for i < len(s.b) && s.b[i] != ' ' && s.b[i] != '\t' {
-		i++
-	}
-	w := s.b[:i]
-	s.b = s.b[i:]
-	if i == 0 {
-		s.bad = true
-	}
-	return w
+// end tells whether nothing is left but blanks.
+func (s *scan) end() bool {
+	s.blanks()
+	return len(*s) == 0
 }
 
-// have passes text that must stand here.
-func (s *scanner) have(text string) {
-	if len(s.b) < len(text) || string(s.b[:len(text)]) != text {
-		s.bad = true
-		return
-	}
-	s.b = s.b[len(text):]
-}
-
-// upTo is what stands in front of a byte, which is passed too.
-func (s *scanner) upTo(c byte) []byte {
-	i := bytes.IndexByte(s.b, c)
-	if i < 0 {
-		s.bad = true
-		return nil
-	}
-	w := s.b[:i]
-	s.b = s.b[i+1:]
-	return w
-}
-
-// number reads a word in decimal, or in hexadecimal behind 0x; "(nil)" is 0.
-func (s *scanner) number() uint64 { return s.value(s.word(), 10) }
-
-// hex reads a word in hexadecimal, with or without 0x.
-func (s *scanner) hex() uint64 { return s.value(s.word(), 16) }
-
-func (s *scanner) value(w []byte, base uint64) (n uint64) {
-	if string(w) == "(nil)" {
-		return 0
-	}
-	if len(w) > 2 && w[0] == '0' && (w[1] == 'x' || w[1] == 'X') {
-		w, base = w[2:], 16
-	}
-	if len(w) == 0 {
-		s.bad = true
-	}
-	for _, c := range w {
-		d := digit(c)
-		if d >= base || n > (1<<64-1-d)/base {
-			s.bad = true
-			return 0
+// word takes what reaches to the next blank.
+func (s *scan) word() []byte {
+	s.blanks()
+	b := *s
+	for i, c := range b {
+		if isBlank(c) {
+			*s = b[i:]
+			return b[:i]
 		}
-		n = n*base + d
 	}
-	return n
+	*s = b[len(b):]
+	return b
 }
 
-// digit is the value of a digit; one that is none has a large one.
-func digit(c byte) uint64 {
-	switch {
-	case '0' <= c && c <= '9':
-		return uint64(c - '0')
-	case 'a' <= c && c <= 'f':
-		return uint64(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return uint64(c-'A') + 10
+// lit takes exactly this text, without blanks before it.
+func (s *scan) lit(text string) bool {
+	b := *s
+	if len(b) < len(text) || string(b[:len(text)]) != text {
+		return false
 	}
-	return 255
+	*s = b[len(text):]
+	return true
 }
 
-// end says whether the whole line was as it should be.
-func (s *scanner) end() bool {
-	s.skip()
-	return !s.bad && len(s.b) == 0
+// behind goes on behind the first place of this text, wherever it stands.
+func (s *scan) behind(text string) bool {
+	i := bytes.Index(*s, []byte(text))
+	if i >= 0 {
+		*s = (*s)[i+len(text):]
+	}
+	return i >= 0
+}
+
+// number takes a decimal number, or a hexadecimal one with 0x in front.
+func (s *scan) number() (n uint64, ok bool) {
+	if s.blanks(); s.lit("0x") {
+		return s.hex()
+	}
+	return s.dec()
+}
+
+// dec takes a decimal number.
+func (s *scan) dec() (n uint64, ok bool) {
+	s.blanks()
+	b := *s
+	i := 0
+	for i < len(b) && b[i]-'0' <= 9 {
+		if n >= tooLarge/10 {
+			n = tooLarge
+		} else {
+			n = n*10 + uint64(b[i]-'0')
+		}
+		i++
+	}
+	*s = b[i:]
+	return n, i > 0
+}
+
+// hexDigit is the value of each digit, of either case, and 255 for what is none.
+var hexDigit = func() (t [256]uint8) {
+	for i := range t {
+		t[i] = 255
+	}
+	for i, c := range []byte("0123456789abcdef") {
+		t[c] = uint8(i)
+	}
+	for i, c := range []byte("ABCDEF") {
+		t[c] = uint8(10 + i)
+	}
+	return t
+}()
+
+// hex takes a hexadecimal number without 0x.
+func (s *scan) hex() (n uint64, ok bool) {
+	s.blanks()
+	b := *s
+	i := 0
+	for i < len(b) && hexDigit[b[i]] < 16 {
+		if n >= 1<<60 {
+			n = tooLarge
+		} else {
+			n = n<<4 | uint64(hexDigit[b[i]])
+		}
+		i++
+	}
+	*s = b[i:]
+	return n, i > 0
+}
+
+// pointer takes what is printed for an address: hexadecimal digits, with or without 0x, or (nil).
+func (s *scan) pointer() (n uint64, ok bool) {
+	s.blanks()
+	if s.lit("(nil)") || s.lit("(null)") {
+		return 0, true
+	}
+	if !s.lit("0x") {
+		s.lit("0X")
+	}
+	n, ok = s.hex()
+	return n, ok && n != tooLarge
 }

@@ -1,125 +1,180 @@
 package trace
 
-import (
-	"bytes"
-	"strings"
-)
+import "bytes"
 
-// What valgrind prints with --trace-malloc=yes: "--PID-- name(arguments) = 0xADDRESS", and the
-// addresses in arguments bare. Of several processes the first one that is seen is imported.
-
-const valgrindExample = "--4711-- malloc(24) = 0x4A5B040"
-
-// valgrindNames are the functions by what they do. The names of C++ are those of the ABI.
-var valgrindNames = map[string]Kind{
-	"malloc": Malloc, "calloc": Calloc, "realloc": Realloc, "free": Free, "cfree": Free,
-	"memalign": Memalign, "posix_memalign": Memalign, "aligned_alloc": Memalign,
+// A valgrindDecoder reads what valgrind --trace-malloc=yes prints, of the process seen first.
+type valgrindDecoder struct {
+	textDecoder
+	pid uint64
 }
 
 func valgrindOpen(r *lineReader) decoder {
-	var pid []byte
-	return &textDecoder{lines: r, example: valgrindExample,
-		parse: func(line []byte, ev *Event) bool { return valgrindLine(line, ev, &pid) }}
+	d := &valgrindDecoder{}
+	d.textDecoder = textDecoder{lines: r, parse: d.line,
+		want: `one such as "--77-- malloc(32) = 0x4A40040"`}
+	return d
 }
 
+// valgrindDetect accepts a line of valgrind's own.
 func valgrindDetect(prefix []byte) bool {
-	var pid []byte
-	return detectLines(prefix, func(line []byte, ev *Event) bool {
-		return valgrindLine(line, ev, &pid)
+	return anyLine(prefix, func(line []byte) bool {
+		_, _, _, ok := valgrindPID(line)
+		return ok
 	})
 }
 
-func valgrindLine(line []byte, ev *Event, pid *[]byte) bool {
-	s := scanner{b: line}
-	if bytes.HasPrefix(line, []byte("==")) || !bytes.HasPrefix(line, []byte("--")) {
-		ev.skip(Mark, "") // valgrind's own words, and the program's
-		return true
+// valgrindPID takes a line of valgrind apart: --PID-- text, or ==PID== text.
+func valgrindPID(line []byte) (pid uint64, mark byte, text scan, ok bool) {
+	if len(line) < 5 || line[0] != line[1] || line[0] != '-' && line[0] != '=' {
+		return 0, 0, nil, false
 	}
-	s.have("--")
-	who := s.upTo('-')
-	s.have("-")
-	s.skip()
-	name := string(s.upTo('('))
-	kind, ok := valgrindKind(name)
-	if s.bad || !isNumber(who) || !ok {
+	s := scan(line[2:])
+	if isBlank(s[0]) {
+		return 0, 0, nil, false
+	}
+	pid, ok = s.dec()
+	if !ok || len(s) < 2 || s[0] != line[0] || s[1] != line[0] {
+		return 0, 0, nil, false
+	}
+	return pid, line[0], s[2:], true
+}
+
+// line reads one line.
+func (d *valgrindDecoder) line(line []byte, ev *Event) bool {
+	pid, mark, s, ok := valgrindPID(line)
+	if !ok { // the program's own words
 		ev.skip(Mark, "")
 		return true
 	}
-	if *pid == nil {
-		*pid = bytes.Clone(who)
-	}
-	if !bytes.Equal(*pid, who) {
-		ev.skip(Mark, "") // another process
-		return true
-	}
-	return valgrindCall(&s, kind, ev)
-}
-
-// valgrindKind is what a function does; new and delete by their first letters in the ABI.
-func valgrindKind(name string) (Kind, bool) {
-	if k, ok := valgrindNames[name]; ok {
-		return k, true
+	if d.pid == 0 {
+		d.pid = pid
 	}
 	switch {
-	case strings.HasPrefix(name, "_Znw"), strings.HasPrefix(name, "_Zna"),
-		strings.HasPrefix(name, "__builtin_new"), strings.HasPrefix(name, "__builtin_vec_new"):
-		if strings.Contains(name, "align_val") {
-			return Memalign, true
-		}
-		return Malloc, true
-	case strings.HasPrefix(name, "_Zdl"), strings.HasPrefix(name, "_Zda"),
-		strings.HasPrefix(name, "__builtin_delete"):
-		return Free, true
+	case pid != d.pid:
+		ev.skip(OtherProcess, "")
+		return true
+	case mark == '=':
+		ev.skip(Mark, "")
+		return true
 	}
-	return 0, false
+	return valgrindCall(s, ev)
 }
 
-// valgrindCall reads the arguments and what came of them.
-func valgrindCall(s *scanner, kind Kind, ev *Event) bool {
-	args := s.upTo(')')
-	if s.bad {
+// A valgrindArgs is what stands in parentheses.
+type valgrindArgs struct {
+	n     int
+	value [2]uint64
+	align [2]bool // called al or alignment
+}
+
+// valgrindCall reads a call and its result. A realloc of null, or to 0, prints the malloc or the
+// free that it becomes behind it, and that is what counts.
+func valgrindCall(s scan, ev *Event) bool {
+	s.blanks()
+	open := bytes.IndexByte(s, '(')
+	if open < 0 {
+		ev.skip(Mark, "")
+		return true
+	}
+	name := s[:open]
+	kind := valgrindKind(name)
+	if kind == Skipped {
+		ev.skip(Mark, "")
+		return true
+	}
+	s = s[open+1:]
+	args, ok := s.args()
+	if !ok {
 		return false
 	}
-	var n [2]uint64
-	count := 0
-	for count < len(n) && len(args) > 0 {
-		arg, rest, _ := bytes.Cut(args, []byte{','})
-		base := uint64(10)
-		if count == 0 && (kind == Realloc || kind == Free) {
-			base = 16
-		}
-		arg = bytes.TrimSpace(arg)
-		if i := bytes.LastIndexByte(arg, ' '); i >= 0 {
-			arg = arg[i+1:] // "al 16", "size 24"
-		}
-		n[count] = s.value(arg, base)
-		count++
-		args = rest
+	if kind == Realloc && len(s) > 0 && s[0] != ' ' {
+		return valgrindCall(s, ev)
 	}
-	ev.Kind = kind
 	if kind == Free {
-		ev.ID = n[0]
-		return count > 0 && !s.bad
+		ev.Kind, ev.ID = Free, args.value[0]
+		return args.n >= 1 && ev.ID != tooLarge
 	}
-	s.skip()
-	s.have("= ")
-	ev.ID = s.hex()
-	if !s.end() || count == 0 {
+	if s.lit("Argument ") { // a warning that the size is absurd: the result comes a line later
+		ev.skip(Failed, "")
+		return true
+	}
+	if !s.lit(" = ") {
 		return false
 	}
-	valgrindFill(ev, n)
-	return true
+	ev.ID, ok = s.pointer()
+	return ok && s.end() && args.fill(ev, kind)
 }
 
-func valgrindFill(ev *Event, n [2]uint64) {
-	switch ev.Kind {
-	case Calloc:
-		ev.Count, ev.Size = n[0], n[1]
-	case Memalign:
-		ev.Align, ev.Size = n[0], n[1]
-	case Realloc:
-		ev.Old, ev.Size = n[0], n[1]
-	default:
-		ev.Size = n[0]
+// valgrindKind returns what a function does, by its name; Skipped is nothing that counts.
+func valgrindKind(name []byte) Kind {
+	switch string(name) {
+	case "malloc":
+		return Malloc
+	case "free", "cfree":
+		return Free
+	case "calloc":
+		return Calloc
+	case "realloc":
+		return Realloc
+	case "memalign", "posix_memalign", "aligned_alloc", "valloc", "pvalloc":
+		return Memalign
 	}
+	if len(name) < 5 || name[0] != '_' {
+		return Skipped
+	}
+	switch string(name[:4]) {
+	case "_Znw", "_Zna":
+		return Malloc
+	case "_Zdl", "_Zda":
+		return Free
+	}
+	return Skipped
+}
+
+// args takes what stands in parentheses, and the closing one: numbers, of which some have a name in
+// front. Only the first two count.
+func (s *scan) args() (a valgrindArgs, ok bool) {
+	for {
+		s.blanks()
+		align := false
+		if len(*s) > 0 && 'a' <= (*s)[0] && (*s)[0] <= 'z' {
+			align = (*s)[0] == 'a'
+			s.word()
+		}
+		var n uint64
+		if n, ok = s.number(); !ok {
+			return a, false
+		}
+		if a.n < len(a.value) {
+			a.value[a.n], a.align[a.n] = n, align
+		}
+		a.n++
+		if !s.lit(",") {
+			return a, s.lit(")")
+		}
+	}
+}
+
+// fill makes an event of a call.
+func (a *valgrindArgs) fill(ev *Event, kind Kind) bool {
+	ev.Kind, ev.Size = kind, a.value[0]
+	switch {
+	case kind == Memalign && a.n == 1: // valloc
+		ev.Align = 4096
+		return true
+	case a.n >= 2 && (kind == Malloc || kind == Memalign):
+		// An aligned new has the size in front.
+		ev.Kind, ev.Align, ev.Size = Memalign, a.value[0], a.value[1]
+		if a.align[1] {
+			ev.Align, ev.Size = ev.Size, ev.Align
+		}
+		return a.align[0] != a.align[1]
+	case kind == Calloc:
+		ev.Count, ev.Size = a.value[0], a.value[1]
+		return a.n == 2
+	case kind == Realloc:
+		ev.Old, ev.Size = a.value[0], a.value[1]
+		return a.n == 2 && ev.Old != tooLarge
+	}
+	return a.n == 1
 }

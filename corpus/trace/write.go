@@ -106,6 +106,11 @@ func keep(l *prog.Line) prog.Line {
 // head returns the program of an import without its lines.
 func head(res *Result, doc []string) *prog.Program {
 	p := &prog.Program{Machine: prog.Machine{Pages: res.Pages, CPUs: max(res.CPUs, 1)}.Resolve()}
+	for i := range res.Caches {
+		c := &res.Caches[i]
+		p.Caches = append(p.Caches, prog.Cache{Name: c.Name,
+			Spec: prog.NewCacheSpec(int(c.Size))})
+	}
 	for _, text := range append(append([]string(nil), doc...), res.describe()...) {
 		for line := range strings.SplitSeq(text, "\n") {
 			p.Doc = append(p.Doc, comment(line))
@@ -132,7 +137,11 @@ func (r *Result) describe() []string {
 		fmt.Sprintf("Live at most: %d objects, %d bytes. Live at the end: %d objects, %d bytes.",
 			r.PeakObjects, r.PeakBytes, r.LiveObjects, r.LiveBytes),
 	}
-	if r.Cut {
+	switch {
+	case r.From > 1:
+		out = append(out, fmt.Sprintf("This is what a longer trace does from operation %d on.",
+			r.From))
+	case r.Cut:
 		out = append(out, "This is the beginning of a longer trace.")
 	}
 	var left []string
