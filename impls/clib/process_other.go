@@ -35,14 +35,8 @@ const (
 	EnvMemory = "ALLOCFUZZ_CHILD_MEMORY"
 )
 
-// A Response is what comes of a misuse, where libraries are loaded.
-type Response uint8
-
-// String is empty: there is none.
-func (r Response) String() string { return "" }
-
 // Score has nothing to say where no libraries are loaded.
 func Score(string, *Misuse, uint64) (Response, string, error) {
 	_, err := open("")
-	return 0, "", err
+	return NothingSeen, "", err
 }
