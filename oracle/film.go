@@ -23,7 +23,7 @@ type Film struct {
 	Lines    []string // the operations in text, by order
 	Frames   []Frame
 	History  []Step // operations beside the model, as in a report
-	Cut      bool   // there were more points than FilmMost
+	Cut      bool   // there were more points than FilmMost: these are the last
 }
 
 // FilmMost is the most points of a film.
@@ -129,6 +129,7 @@ func (r *Runner) Film(p *Compiled, v *impls.Variant, s *prog.Sched, opt Options)
 		rep.debug(p, res)
 		f.Report = rep
 	}
+	c.trim()
 	for i := range res.Faults {
 		c.fault(&res.Faults[i])
 	}
@@ -169,7 +170,7 @@ func (k *camera) Choose(c *machine.Ctx, p machine.Point) machine.Action {
 	if k.inner != nil {
 		a = k.inner.Choose(c, p)
 	}
-	if n := len(k.film.Frames); a.Kind != machine.Go && !k.film.Cut {
+	if n := len(k.film.Frames); a.Kind != machine.Go {
 		k.film.Frames[n-1].Chosen += " " + actionText(a)
 	}
 	return a
@@ -185,10 +186,19 @@ func actionText(a machine.Action) string {
 	return a.Kind.String()
 }
 
+// trim keeps the last points: what a run comes to is at its end.
+func (k *camera) trim() {
+	if over := len(k.film.Frames) - FilmMost; over > 0 {
+		k.film.Frames = append(k.film.Frames[:0], k.film.Frames[over:]...)
+		k.steps = append(k.steps[:0], k.steps[over:]...)
+		k.film.Cut = true
+	}
+}
+
 // look adds a frame.
 func (k *camera) look(c *machine.Ctx, p machine.Point) {
-	if k.film.Cut = len(k.film.Frames) == FilmMost; k.film.Cut {
-		return
+	if len(k.film.Frames) == 2*FilmMost {
+		k.trim()
 	}
 	w := c.Where()
 	f := Frame{Task: w.Task, CPU: w.CPU, Line: w.Line, Point: pointText(p)}
@@ -316,6 +326,10 @@ func (r *Runner) filmSlab(s *impls.Snapshot, b *impls.SlabState,
 func (k *camera) fault(f *fault.Fault) {
 	frames := k.film.Frames
 	if len(frames) == 0 {
+		return
+	}
+	if k.film.Cut && f.Where.Step > 0 && f.Where.Step < k.steps[0] {
+		frames[0].Faults = append(frames[0].Faults, "before what was filmed: "+f.String())
 		return
 	}
 	at := len(frames) - 1

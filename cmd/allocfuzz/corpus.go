@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -63,14 +64,17 @@ func (f *corpusFlags) flags(c *cobra.Command) {
 // workingFolder is the folder of the working corpus where none is named.
 func workingFolder() (string, error) { return usualFolder("corpus", "corpus") }
 
-// open opens the working corpus.
-func (f *corpusFlags) open() (*store.Store, error) {
+// open opens the working corpus. A folder that was named is made when something is to be added to
+// it only: otherwise it is mistyped.
+func (f *corpusFlags) open(adds bool) (*store.Store, error) {
 	dir := f.store
 	if dir == "" {
 		var err error
 		if dir, err = workingFolder(); err != nil {
 			return nil, err
 		}
+	} else if _, err := os.Stat(dir); err != nil && !adds {
+		return nil, fmt.Errorf("--corpus %w", fileError(dir, err))
 	}
 	s, err := store.Open(dir)
 	if err != nil {
@@ -177,7 +181,7 @@ func (a *app) addPrograms(files []string, f *addFlags) error {
 			continue
 		}
 		take := subjects
-		if len(f.pick.names) == 0 {
+		if !f.pick.chosen() {
 			take = unique(append(engine.Owners(p), subjects...))
 		}
 		list, err := r.Program(ctx, p, take)
@@ -360,7 +364,7 @@ func (a *app) listCorpora(paths []string, f *corpusFlags) error {
 		a.doc.Corpus.Programs = append(a.doc.Corpus.Programs, programOf(file.Name, p))
 	}
 	if all {
-		s, err := f.open()
+		s, err := f.open(false)
 		if err == nil {
 			err = a.listWorking(s, nil)
 		}
@@ -373,6 +377,43 @@ func (a *app) listCorpora(paths []string, f *corpusFlags) error {
 		a.workingTable()
 	}
 	return nil
+}
+
+// listWorking notes what a store has; changes tells what became of a target, nil for nothing.
+func (a *app) listWorking(s *store.Store, changes map[string]workingDoc) error {
+	targets, err := s.Targets()
+	if err != nil {
+		return err
+	}
+	for _, t := range targets {
+		list, bad, err := s.Inputs(t)
+		if err != nil {
+			return err
+		}
+		if changes == nil {
+			a.skipped(bad)
+		}
+		d := workingDoc{Target: t, Inputs: len(list), Added: changes[t].Added,
+			Gone: changes[t].Gone}
+		for _, in := range list {
+			d.Bytes += int64(len(in.Data))
+		}
+		a.doc.Corpus.Working = append(a.doc.Corpus.Working, d)
+	}
+	return nil
+}
+
+func (a *app) workingTable() {
+	if len(a.doc.Corpus.Working) == 0 {
+		return
+	}
+	t := a.newTable("target", "inputs", "bytes", "added", "gone")
+	t.SetColumnConfigs(numbers("inputs", "bytes", "added", "gone"))
+	for _, d := range a.doc.Corpus.Working {
+		t.AppendRow(table.Row{d.Target, d.Inputs, d.Bytes, d.Added, d.Gone})
+	}
+	fmt.Fprintln(a.out)
+	t.Render()
 }
 
 // operations is the number of a program's lines that do something.

@@ -276,3 +276,36 @@ func (a *app) unusable(name string, named bool, err error) {
 		a.fail(fmt.Errorf("%s: %w", name, err))
 	}
 }
+
+// within says whether a folder, which need not be there yet, is another or lies below it, by
+// whatever name.
+func within(dir, other string) (bool, error) {
+	whole, err := os.Stat(other)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return false, err
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+		real, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return false, err
+	}
+	for {
+		info, err := os.Stat(real)
+		if err != nil || os.SameFile(info, whole) {
+			return err == nil, err
+		}
+		if real == filepath.Dir(real) {
+			return false, nil
+		}
+		real = filepath.Dir(real)
+	}
+}

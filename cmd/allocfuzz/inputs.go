@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"allocfuzz/corpus/prog"
@@ -74,48 +73,12 @@ func (a *app) skipped(list []store.Problem) {
 	a.doc.Corpus.Skipped = append(a.doc.Corpus.Skipped, list...)
 }
 
-// listWorking notes what a store has; changes tells what became of a target, nil for nothing.
-func (a *app) listWorking(s *store.Store, changes map[string]workingDoc) error {
-	targets, err := s.Targets()
-	if err != nil {
-		return err
-	}
-	for _, t := range targets {
-		list, bad, err := s.Inputs(t)
-		if err != nil {
-			return err
-		}
-		if changes == nil {
-			a.skipped(bad)
-		}
-		d := workingDoc{Target: t, Inputs: len(list), Added: changes[t].Added,
-			Gone: changes[t].Gone}
-		for _, in := range list {
-			d.Bytes += int64(len(in.Data))
-		}
-		a.doc.Corpus.Working = append(a.doc.Corpus.Working, d)
-	}
-	return nil
-}
-
-func (a *app) workingTable() {
-	if len(a.doc.Corpus.Working) == 0 {
-		return
-	}
-	t := a.newTable("target", "inputs", "bytes", "added", "gone")
-	t.SetColumnConfigs(numbers("inputs", "bytes", "added", "gone"))
-	for _, d := range a.doc.Corpus.Working {
-		t.AppendRow(table.Row{d.Target, d.Inputs, d.Bytes, d.Added, d.Gone})
-	}
-	fmt.Fprintln(a.out)
-	t.Render()
-}
-
-// onStore opens the store, does something to it, and tells what it has then.
-func (a *app) onStore(f *inputFlags,
+// onStore opens the store, which is made if something is to be added to it, does something to it,
+// and tells what it has then.
+func (a *app) onStore(f *inputFlags, adds bool,
 	do func(s *store.Store, changes map[string]workingDoc) error) error {
 	a.doc.Corpus = &corpusDoc{}
-	s, err := f.open()
+	s, err := f.open(adds)
 	if err != nil {
 		return err
 	}
@@ -156,7 +119,7 @@ func (a *app) corpusImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.onStore(f, func(s *store.Store, changes map[string]workingDoc) error {
+			return a.onStore(f, true, func(s *store.Store, changes map[string]workingDoc) error {
 				return a.importInputs(s, target, paths, changes)
 			})
 		},
@@ -255,7 +218,7 @@ func (a *app) corpusExport() *cobra.Command {
 				return fmt.Errorf("--format %q: expected one of %s", f.format,
 					strings.Join(exportFormats, ", "))
 			}
-			return a.onStore(f, func(s *store.Store, _ map[string]workingDoc) error {
+			return a.onStore(f, false, func(s *store.Store, _ map[string]workingDoc) error {
 				return a.export(s, f, args[0])
 			})
 		},
@@ -276,6 +239,9 @@ var exportFormats = []string{"go", "raw", "prog"}
 func (a *app) export(s *store.Store, f *inputFlags, dir string) error {
 	targets, err := f.targets(s)
 	if err != nil {
+		return err
+	}
+	if err := apart(s, targets, dir); err != nil { // before anything is written
 		return err
 	}
 	for _, t := range targets {
@@ -301,6 +267,23 @@ func (a *app) export(s *store.Store, f *inputFlags, dir string) error {
 		}
 	}
 	a.sayf("%d files written to %s", len(a.doc.Corpus.Added), dir)
+	return nil
+}
+
+// apart refuses a folder to export targets to that has them in the working corpus.
+func apart(s *store.Store, targets []string, dir string) error {
+	for _, t := range targets {
+		to := filepath.Join(dir, t)
+		for _, own := range []string{s.Dir, filepath.Join(s.Dir, t)} {
+			in, err := within(to, own)
+			if err != nil {
+				return fileError(to, err)
+			}
+			if in {
+				return fmt.Errorf("%s: is in the working corpus: expected another folder", dir)
+			}
+		}
+	}
 	return nil
 }
 
@@ -332,9 +315,12 @@ func (a *app) corpusThin() *cobra.Command {
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.begin(cmd)
+			if err := f.checkEngine(); err != nil {
+				return err
+			}
 			ctx, done := interruptible()
 			defer done()
-			return a.onStore(f, func(s *store.Store, changes map[string]workingDoc) error {
+			return a.onStore(f, false, func(s *store.Store, changes map[string]workingDoc) error {
 				return a.thinStore(ctx, s, f, changes)
 			})
 		},
@@ -383,15 +369,20 @@ func (f *inputFlags) engineFlags(c *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp)))
 }
 
-// newThinner builds a tracer of the sources around the working folder.
-func (a *app) newThinner(ctx context.Context, f *inputFlags) (*thin.Thinner, error) {
+// checkEngine checks the flags of engineFlags, whether they are needed or not.
+func (f *inputFlags) checkEngine() error {
 	if f.parallel < 1 {
-		return nil, fmt.Errorf("--parallel %d: expected a number of processes above 0", f.parallel)
+		return fmt.Errorf("--parallel %d: expected a number of processes above 0", f.parallel)
 	}
 	if !slices.Contains(thin.Engines, f.engine) {
-		return nil, fmt.Errorf("--engine %q: expected one of %s", f.engine,
+		return fmt.Errorf("--engine %q: expected one of %s", f.engine,
 			strings.Join(thin.Engines, ", "))
 	}
+	return nil
+}
+
+// newThinner builds a tracer of the sources around the working folder.
+func (a *app) newThinner(ctx context.Context, f *inputFlags) (*thin.Thinner, error) {
 	root, err := engine.FindRoot(".")
 	if err != nil {
 		return nil, err
@@ -415,9 +406,12 @@ func (a *app) corpusMerge() *cobra.Command {
 		Args: needFiles,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			a.begin(cmd)
+			if err := f.checkEngine(); err != nil {
+				return err
+			}
 			ctx, done := interruptible()
 			defer done()
-			return a.onStore(f, func(s *store.Store, changes map[string]workingDoc) error {
+			return a.onStore(f, true, func(s *store.Store, changes map[string]workingDoc) error {
 				return a.merge(ctx, s, f, dirs, changes)
 			})
 		},

@@ -99,7 +99,7 @@ func (a *app) minimize(files []string, f *minimizeFlags) error {
 	if x.boot, err = f.boot.parse(); err != nil {
 		return err
 	}
-	if len(f.pick.names) > 0 || f.pick.unsound {
+	if f.pick.chosen() || f.pick.unsound {
 		if x.given, err = f.pick.subjects(); err != nil {
 			return err
 		}

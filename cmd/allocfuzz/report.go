@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -168,11 +167,11 @@ func (a *app) programItems(ctx context.Context, p *reports.Projector, f *reportF
 		return nil, err
 	}
 	subjects := engine.Owners(program)
-	if len(f.pick.names) > 0 || len(subjects) == 0 {
+	if f.pick.chosen() || len(subjects) == 0 {
 		if subjects, err = f.pick.subjects(); err != nil {
 			return nil, err
 		}
-		if len(f.pick.names) == 0 {
+		if !f.pick.chosen() {
 			subjects = slices.DeleteFunc(slices.Clone(subjects), func(v *impls.Variant) bool {
 				return !v.Simulated()
 			})[:1]
@@ -239,19 +238,35 @@ func (a *app) writeView(run *reports.Run, f *reportFlags) error {
 	return nil
 }
 
-// free demands that a file is not there, or is one that report wrote.
+// free demands that a file is not there, or is one that report wrote, or may be replaced; what the
+// command reads never is.
 func (f *reportFlags) free(name string) error {
-	file, err := os.Open(name)
+	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fileError(name, err)
 	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: is no regular file: expected one, or a name that is free", name)
+	}
+	if f.program != "" {
+		if in, err := os.Stat(f.program); err == nil && os.SameFile(in, info) {
+			return fmt.Errorf("%s: is what the page is to be made of: expected another file", name)
+		}
+	}
+	if f.force || info.Size() == 0 {
+		return nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return fileError(name, err)
+	}
 	defer file.Close()
-	head := make([]byte, 4096)
+	head := make([]byte, 2048)
 	n, _ := io.ReadFull(file, head) // a short file is no error here
-	if f.force || n == 0 || bytes.Contains(head[:n], []byte("allocfuzz")) {
+	if reports.Wrote(head[:n]) {
 		return nil
 	}
 	return fmt.Errorf("%s: is there already, and no report; --force replaces it", name)
@@ -274,7 +289,11 @@ func (a *app) writePage(ctx context.Context, page *reports.Page, name string,
 		return fileError(name, err)
 	}
 	a.doc.Out = name
-	a.sayf("%s: %d sections", name, len(page.Items))
+	plural := "s"
+	if len(page.Items) == 1 {
+		plural = ""
+	}
+	a.sayf("%s: %d section%s", name, len(page.Items), plural)
 	if f.open {
 		a.browse(name)
 	}

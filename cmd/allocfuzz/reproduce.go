@@ -86,7 +86,7 @@ func (a *app) reproduce(name string, f *reproduceFlags) error {
 	if err != nil {
 		return err
 	}
-	if len(f.pick.names) == 0 {
+	if !f.pick.chosen() {
 		subjects = unique(append(engine.Owners(p), subjects...))
 	}
 	ctx, done := interruptible()

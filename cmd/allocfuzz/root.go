@@ -116,13 +116,20 @@ func (s *selection) subjects() ([]*impls.Variant, error) {
 	}
 	list, err := fuzz.Select(strings.Join(names, ","))
 	if err != nil {
-		return nil, fmt.Errorf("subjects: %w", err)
+		flag := "--subject"
+		if len(s.names) == 0 {
+			flag = "--lib"
+		}
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	if s.unsound {
 		list = append(list, all.Variants()...)
 	}
 	return unique(list), nil
 }
+
+// chosen says whether subjects were asked for by name.
+func (s *selection) chosen() bool { return len(s.names)+len(s.libs) > 0 || s.here }
 
 // named are the names of what was asked for.
 func (s *selection) named() []string {

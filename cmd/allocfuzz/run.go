@@ -321,7 +321,7 @@ func (s *session) committed(ctx context.Context, r *engine.Replayer, file corpus
 		return err
 	}
 	subjects := append([]*impls.Variant(nil), s.subjects...)
-	if len(s.flags.pick.names) == 0 {
+	if !s.flags.pick.chosen() {
 		subjects = unique(append(subjects, engine.Owners(p)...))
 	}
 	list, err := r.Program(ctx, p, subjects)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -149,6 +150,10 @@ func (a *app) stress(f stressFlags) error {
 	cfg.Subjects, remote = inProcess(cfg.Subjects)
 	for _, v := range remote {
 		a.sayf("%s is left out: it is in another process", v.Name)
+	}
+	if len(cfg.Subjects) == 0 {
+		return errors.New("no subject runs in this process: the threads of a library are real " +
+			"under allocfuzz run --target FuzzSMP")
 	}
 	a.sayf("seed %d, %d threads", cfg.Seed, cfg.Threads)
 	known, err := engine.Expected("")

@@ -168,7 +168,7 @@ func (a *app) listMisuse(f *subjectsFlags) error {
 	for _, v := range subjects {
 		if v.Caps.Has(impls.CapDebug) {
 			a.doc.Subjects = append(a.doc.Subjects, describe(v, nil))
-		} else if len(f.pick.names) > 0 && !f.pick.unsound {
+		} else if f.pick.chosen() && !f.pick.unsound {
 			return fmt.Errorf("--subject: %s has no debug checks: expected a subject that "+
 				"allocfuzz subjects lists with the capability debug", v.Name)
 		}

@@ -27,11 +27,12 @@ import (
 	"allocfuzz/fuzz/libfuzzer"
 )
 
-// The exit statuses: 1 is a finding.
+// The exit statuses: 1 is a finding of this run, whatever lay in the folder before.
 const (
-	clean = 0
-	found = 1
-	wrong = 2
+	clean       = 0
+	found       = 1
+	wrong       = 2
+	interrupted = 130 // and nothing was found until then
 )
 
 func main() {
@@ -90,7 +91,12 @@ func start(ctx context.Context, args []string, errs io.Writer) (int, error) {
 		return wrong, err
 	}
 	for _, t := range targets {
-		if err := b.Project(ctx, t); err != nil {
+		err := b.Project(ctx, t)
+		switch {
+		case ctx.Err() != nil:
+			log("interrupted")
+			return interrupted, nil
+		case err != nil:
 			return wrong, err
 		}
 		log("%s: built", t)
@@ -98,16 +104,32 @@ func start(ctx context.Context, args []string, errs io.Writer) (int, error) {
 	if args[0] == "build" {
 		return clean, nil
 	}
+	return run(ctx, b, targets, &opt, log)
+}
+
+// run fuzzes with each target until ctx ends.
+func run(ctx context.Context, b *libfuzzer.Build, targets []string, opt *libfuzzer.RunOptions,
+	log func(format string, a ...any)) (int, error) {
 	status := clean
 	for _, t := range targets {
-		res, err := b.Run(ctx, t, &opt)
+		res, err := b.Run(ctx, t, opt)
+		if res != nil {
+			log("%s", res)
+			if len(res.Crashes) > 0 || res.Findings > 0 {
+				status = found
+			}
+		}
 		if err != nil {
 			return wrong, err
 		}
-		log("%s", res)
-		if len(res.Crashes) > 0 || res.Findings > 0 {
-			status = found
+		if ctx.Err() == nil {
+			continue
 		}
+		log("interrupted")
+		if status == clean {
+			status = interrupted
+		}
+		break
 	}
 	return status, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
@@ -43,19 +44,6 @@ func TestUsage(t *testing.T) {
 	_, err := start(t.Context(), []string{"build", "-o", t.TempDir()}, &bytes.Buffer{})
 	if !errors.Is(err, libfuzzer.ErrNoClang) {
 		t.Errorf("without clang: %v", err)
-	}
-}
-
-// TestNightlyMatrix: the nightly workflow has a job for every target.
-func TestNightlyMatrix(t *testing.T) {
-	root, err := engine.FindRoot(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(root, ".github", "workflows", "nightly.yml"))
-	want := "target: [" + strings.Join(fuzz.Entries(), ", ") + "]\n"
-	if err != nil || !strings.Contains(string(text), want) {
-		t.Errorf("no %q, error %v", want, err)
 	}
 }
 
@@ -112,11 +100,49 @@ func TestClusterBuild(t *testing.T) {
 	if err != nil || !strings.Contains(string(options), "\ndict = FuzzProg.dict\n") {
 		t.Errorf("options %q, error %v", options, err)
 	}
-	dict := exec.Command(filepath.Join(out, "FuzzProg"), "-dict="+filepath.Join(out,
-		"FuzzProg.dict"), "-runs=0")
-	if text, err := dict.CombinedOutput(); err != nil ||
-		!strings.Contains(string(text), "Dictionary: ") {
-		t.Errorf("the dictionary: %v\n%s", err, text)
+	for _, target := range fuzz.Entries() {
+		runSeeds(t, out, target)
+	}
+}
+
+// runSeeds runs every seed of a target as a cluster would, and its dictionary is read.
+func runSeeds(t *testing.T, out, target string) {
+	t.Helper()
+	z, err := zip.OpenReader(filepath.Join(out, target+"_seed_corpus.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	dir := filepath.Join(t.TempDir(), "seeds")
+	if err := os.CopyFS(dir, z); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{fmt.Sprintf("%d files found in ", len(z.File))}
+	args := []string{"-runs=0", "-timeout=60", dir}
+	if target == fuzz.Prog {
+		args = append([]string{"-dict=" + filepath.Join(out, target+".dict")}, args...)
+		want = append(want, "Dictionary: ")
+	}
+	cmd := exec.Command(filepath.Join(out, target), args...)
+	cmd.Dir = t.TempDir()
+	text, err := cmd.CombinedOutput()
+	for _, w := range want {
+		if err != nil || !strings.Contains(string(text), w) {
+			t.Fatalf("%s: no %q in what it says, error %v\n%.4000s", target, w, err, text)
+		}
+	}
+}
+
+// TestNoLibraries: a library of malloc is no subject of a target of libFuzzer, and a run of one
+// says so, rather than that nothing was found.
+func TestNoLibraries(t *testing.T) {
+	clang(t)
+	t.Setenv(fuzz.EnvSubjects, "lib:libc.so.6")
+	var errs bytes.Buffer
+	status, err := start(t.Context(), []string{"run", "-o", t.TempDir(), "-target", "interrupts",
+		"-fork", "1", "-for", "5s"}, &errs)
+	if status == clean || !strings.Contains(fmt.Sprint(err, errs.String()), "loads no libraries") {
+		t.Errorf("status %d, error %v\n%s", status, err, &errs)
 	}
 }
 

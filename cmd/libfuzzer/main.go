@@ -6,7 +6,7 @@
 //
 // The build tag is not libfuzzer: that is the runtime's own, see trace.go.
 //
-//	go build -tags libfuzzer_entry -buildmode=c-archive -ldflags='-X main.target=FuzzSMP' \
+//	go build -tags libfuzzer_entry,nolibs -buildmode=c-archive -ldflags='-X main.target=FuzzSMP' \
 //		-gcflags='allocfuzz/impls/...=-d=libfuzzer' -o smp.a ./cmd/libfuzzer
 //	clang -fsanitize=fuzzer smp.a -o smp
 package main

@@ -70,10 +70,11 @@ type Build struct {
 	Flags  []string
 }
 
-// Target builds the binary of a target and returns its name.
+// Target builds the binary of a target and returns its name. It loads no libraries: a child that
+// serves one is the same program started again, and the main function of this is the engine's.
 func (b *Build) Target(ctx context.Context, target string) (string, error) {
 	bin := filepath.Join(b.Dir, target)
-	args := []string{"build", "-tags=libfuzzer_entry", "-buildmode=c-archive", "-trimpath",
+	args := []string{"build", "-tags=libfuzzer_entry,nolibs", "-buildmode=c-archive", "-trimpath",
 		"-ldflags=-X main.target=" + target}
 	for _, p := range packages(target) {
 		args = append(args, "-gcflags="+p+"=-d=libfuzzer")

@@ -16,9 +16,13 @@ import (
 const envFake = "ALLOCFUZZ_TEST_MERGES"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envFake) != "" {
+	fake := os.Getenv(envFake)
+	switch {
+	case fake != "" && slices.Contains(os.Args, "-merge=1"):
 		fakeMerge()
 		return
+	case fake != "":
+		fakeFuzz(fake)
 	}
 	os.Exit(m.Run())
 }

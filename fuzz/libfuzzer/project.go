@@ -52,8 +52,7 @@ func Environment(root, dir string) (*Build, error) {
 	return b, os.MkdirAll(dir, 0o777)
 }
 
-// Project builds a target with what an engine wants beside it: TARGET, TARGET_seed_corpus.zip,
-// TARGET.options and, where inputs are text, TARGET.dict.
+// Project builds a target with what an engine wants beside it.
 func (b *Build) Project(ctx context.Context, target string) error {
 	bin, err := b.Target(ctx, target)
 	if err != nil {
@@ -64,7 +63,13 @@ func (b *Build) Project(ctx context.Context, target string) error {
 			return err
 		}
 	}
-	err = fuzz.WriteFile(bin+"_seed_corpus.zip", func(w io.Writer) error {
+	return beside(bin, target)
+}
+
+// beside writes what an engine wants beside the binary of a target: TARGET_seed_corpus.zip,
+// TARGET.options and, where inputs are text, TARGET.dict.
+func beside(bin, target string) error {
+	err := fuzz.WriteFile(bin+"_seed_corpus.zip", func(w io.Writer) error {
 		return seeds(w, fuzz.SeedsOf(target))
 	})
 	if err != nil {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,15 +26,16 @@ type RunOptions struct {
 	Corpus string        // folder of corpora, a folder a target; "" is corpus in the build's
 }
 
-// A RunResult is what fuzzing a target gave.
+// A RunResult is what fuzzing a target gave: crashes and findings of this run, not those that lay
+// in Dir before.
 type RunResult struct {
 	Target   string
 	Execs    int64
 	Speed    float64 // execs/s
 	Points   float64 // points/s of the simulated machine
-	Corpus   int     // inputs, after the merge
+	Corpus   int     // inputs: after the merge, or all that are there when it was interrupted
 	Crashes  []string
-	Findings int    // programs in Dir
+	Findings int    // programs
 	Dir      string // of findings and crashes
 }
 
@@ -50,7 +54,8 @@ func (r *RunResult) String() string {
 }
 
 // Run fuzzes a target that Project built: from its seeds and its corpus, which is merged in the
-// end, so that it has what covers something and no more.
+// end, so that it has what covers something and no more. When ctx ends it tells what there is by
+// then, and the corpus stays as it is. Beside an error it returns what is known all the same.
 func (b *Build) Run(ctx context.Context, target string, opt *RunOptions) (*RunResult, error) {
 	bin := filepath.Join(b.Dir, target)
 	corpus := opt.Corpus
@@ -84,23 +89,67 @@ func (b *Build) Run(ctx context.Context, target string, opt *RunOptions) (*RunRe
 			return nil, err
 		}
 	}
-	from := time.Now()
-	out, err := (&engineRun{bin, r, opt, work}).start(ctx, corpus, start)
-	took := time.Since(from).Seconds()
+	before, err := filesIn(r.Dir)
 	if err != nil {
 		return nil, err
 	}
+	from := time.Now()
+	out, failed := (&engineRun{bin, r, opt, work}).start(ctx, corpus, start)
+	took := time.Since(from).Seconds()
 	r.Execs = execs(out)
 	r.Speed, r.Points = float64(r.Execs)/took, float64(engine.Points(stats))/took
-	if r.Crashes, err = filepath.Glob(filepath.Join(r.Dir, "*-*[0-9a-f]")); err != nil {
-		return nil, err
+	if err := r.left(before); err != nil {
+		return r, err
 	}
-	programs, err := filepath.Glob(filepath.Join(r.Dir, "*.prog"))
+	if failed != nil && len(r.Crashes) == 0 && r.Findings == 0 {
+		return r, fmt.Errorf("%s: %w, and it left no crash\n%s", bin, failed, tail(out))
+	}
+	return r, b.merge(ctx, bin, corpus, start, r)
+}
+
+// filesIn are the files of a folder by name, but for those that somebody is still writing.
+func filesIn(dir string) (map[string]os.FileInfo, error) {
+	list, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	r.Findings = len(programs)
-	return r, b.merge(ctx, bin, corpus, start, r)
+	out := map[string]os.FileInfo{}
+	for _, e := range list {
+		info, err := e.Info()
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || fuzz.Half(e.Name()):
+		case err != nil:
+			return nil, err
+		default:
+			out[e.Name()] = info
+		}
+	}
+	return out, nil
+}
+
+// artifact is how libFuzzer calls what it leaves: crash-, timeout-, oom- and so on, and a hash.
+var artifact = regexp.MustCompile(`^[a-z-]+-[0-9a-f]+$`)
+
+// left notes the files of the folder of findings that were not there before, or were written anew:
+// a crash that was there already is found once more under the same name.
+func (r *RunResult) left(before map[string]os.FileInfo) error {
+	now, err := filesIn(r.Dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		is, was := now[name], before[name]
+		if was != nil && os.SameFile(was, is) && was.ModTime().Equal(is.ModTime()) {
+			continue
+		}
+		switch {
+		case artifact.MatchString(name):
+			r.Crashes = append(r.Crashes, filepath.Join(r.Dir, name))
+		case filepath.Ext(name) == ".prog":
+			r.Findings++
+		}
+	}
+	return nil
 }
 
 // engineRun is one start of an engine.
@@ -111,7 +160,8 @@ type engineRun struct {
 	work string // folder to run in
 }
 
-// start runs the engine. That it ends with a failure means a crash, which has left a file.
+// start runs the engine. The error is how it ended: of one that found a crash, too, but not of one
+// that was interrupted.
 func (e *engineRun) start(ctx context.Context, corpora ...string) ([]byte, error) {
 	bin, r, opt, work := e.bin, e.r, e.opt, e.work
 	seconds := max(1, int(opt.For.Seconds()))
@@ -131,15 +181,10 @@ func (e *engineRun) start(ctx context.Context, corpora ...string) ([]byte, error
 	cmd.Env = append(os.Environ(), fuzz.EnvFindings+"="+r.Dir, "TMPDIR="+work,
 		fuzz.EnvStats+"="+filepath.Join(work, "stats"))
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) && ctx.Err() == nil {
-		return out, err
+	if ctx.Err() != nil {
+		err = nil
 	}
-	left, missing := filepath.Glob(filepath.Join(r.Dir, "*"))
-	if err != nil && ctx.Err() == nil && (missing != nil || len(left) == 0) {
-		return out, fmt.Errorf("%s: %w, and it left no crash\n%s", bin, err, tail(out))
-	}
-	return out, nil
+	return out, err
 }
 
 // merge makes a corpus one of those inputs only that cover something.
@@ -150,11 +195,17 @@ func (b *Build) merge(ctx context.Context, bin, corpus, start string, r *RunResu
 	}
 	defer os.RemoveAll(work)
 	list, err := os.ReadDir(corpus)
-	if err != nil || ctx.Err() != nil {
-		r.Corpus = len(list)
+	if err != nil {
 		return err
 	}
+	r.Corpus = len(list)
+	if ctx.Err() != nil {
+		return nil
+	}
 	m, err := Merge(ctx, bin, start, corpus, work)
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -173,15 +224,16 @@ func (b *Build) merge(ctx context.Context, bin, corpus, start string, r *RunResu
 	return nil
 }
 
-// The figures in the output: of forked processes a running sum, of one process a line at the end.
+// The figures in the output: a running sum of forked processes or of one, which says it at the end
+// too unless it is interrupted.
 var (
-	forked = regexp.MustCompile(`(?m)^#(\d+): cov: `)
-	ended  = regexp.MustCompile(`(?m)^(?:Done|stat::number_of_executed_units:) (\d+)`)
+	running = regexp.MustCompile(`(?m)^#(\d+)(?:: |\t[A-Za-z]+ +)cov: `)
+	ended   = regexp.MustCompile(`(?m)^(?:Done|stat::number_of_executed_units:) (\d+)`)
 )
 
 // execs is the number of inputs that an engine says it ran.
 func execs(out []byte) (n int64) {
-	for _, re := range []*regexp.Regexp{forked, ended} {
+	for _, re := range []*regexp.Regexp{running, ended} {
 		for _, m := range re.FindAllSubmatch(out, -1) {
 			k, _ := strconv.ParseInt(strings.TrimSpace(string(m[1])), 10, 64) // digits
 			n = max(n, k)

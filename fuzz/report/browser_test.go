@@ -16,9 +16,14 @@ import (
 func browser(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
 		}
+		if text, err := exec.Command(path, "--version").CombinedOutput(); err != nil {
+			t.Skipf("%s does not start here: %v %s", path, err, text)
+		}
+		return path
 	}
 	t.Skip("no chromium on the PATH (Debian: apt-get install chromium)")
 	return ""
@@ -51,6 +56,9 @@ window.addEventListener("load", () => {
 		stage.querySelector("input").value = 5;
 		stage.querySelector("input").dispatchEvent(new Event("input"));
 		see("Slider");
+		document.body.dispatchEvent(new KeyboardEvent("keydown",
+			{ key: "ArrowRight", bubbles: true, cancelable: true }));
+		see("Body");
 		key("End");
 		const bytes = stage.querySelector(".bytes");
 		out.push("Bytes | " + (bytes ? bytes.querySelectorAll(".wrong").length + " wrong of " +
@@ -85,7 +93,7 @@ func drive(t *testing.T, page string) (seen, console string) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		t.Skipf("chromium does not run here: %v\n%s", err, errs.String())
+		t.Fatalf("chromium: %v\n%s", err, errs.String())
 	}
 	for l := range strings.Lines(errs.String()) {
 		if strings.Contains(l, "CONSOLE") {
@@ -120,6 +128,7 @@ func TestBrowser(t *testing.T) {
 		`^End \| 46 of 46 `,
 		`^Fault \| 41 of 46 \| .*freelist leaves its slab`,
 		`^Slider \| 6 of 46 `,
+		`^Body \| 7 of 46 `, // a key that nothing has
 		`^Bytes \| 32 wrong of 32$`, // the object has two owners, and the second wrote last
 		`^steps [0-9.]+ ms each`,
 	}

@@ -131,8 +131,13 @@ func (p *Projector) shown(ctx context.Context, f *engine.Finding) Item {
 		return Item{Problem: fmt.Sprintf("no subject %q here", f.Subject)}
 	}
 	item := p.Item(ctx, program, v)
-	if item.Film != nil && item.Film.Report == nil {
+	switch {
+	case item.Film == nil:
+	case item.Film.Report == nil:
 		item.Problem = "it does not show any more; the run below is what there is now"
+	case item.Film.Report.Finding.Identity() != f.Identity:
+		item.Problem = "what the run below shows is another bug: " +
+			item.Film.Report.Finding.Identity()
 	}
 	return item
 }

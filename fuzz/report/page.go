@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 
 	"allocfuzz/corpus/prog"
@@ -167,4 +169,18 @@ func listing(p *prog.Program) (out []textLine) {
 		out = append(out, textLine{order, text})
 	}
 	return out
+}
+
+// marks are how what this package writes begins, each of its forms.
+var marks = []*regexp.Regexp{
+	regexp.MustCompile(`^<!doctype html>[^\x00]*<meta name="generator" content="allocfuzz `),
+	regexp.MustCompile(`^<\?xml [^>]*>\s*<testsuites[^>]* name="allocfuzz`),
+	regexp.MustCompile(`^\{\s*"(?s:.*)"(?:driver|\$schema)"(?s:.*)(?:sarif|"allocfuzz")`),
+	regexp.MustCompile(`^# allocfuzz [a-z]+: \d+ found, \d+ known\n`),
+	regexp.MustCompile(`^::(?:error file=[^\n]*title=|warning title=allocfuzz)`),
+}
+
+// Wrote says whether a file that begins so was written by this package.
+func Wrote(head []byte) bool {
+	return slices.ContainsFunc(marks, func(m *regexp.Regexp) bool { return m.Match(head) })
 }

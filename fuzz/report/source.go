@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -89,6 +88,9 @@ type line struct {
 	Finding *engine.Finding `json:"finding,omitempty"`
 }
 
+// KnownCount is how many of the findings a committed program expects.
+func (r *Run) KnownCount() int { return len(r.Findings) - len(r.fresh()) }
+
 // Write writes the source of a run to its folder, whole or not at all.
 func (r *Run) Write(dir string) error {
 	return fuzz.WriteFile(filepath.Join(dir, SourceFile), func(w io.Writer) error {
@@ -131,13 +133,13 @@ func Read(dir string) (*Run, error) {
 	}
 	there := err == nil
 	r.read(text)
+	if there && r.Schema == 0 {
+		r.Problems = append(r.Problems, SourceFile+": no line of the run: it is empty, or cut")
+	}
 	have := map[string]bool{}
 	for i := range r.Findings {
 		have[filepath.Base(r.Findings[i].Report)] = true
 		have[filepath.Base(strings.TrimSuffix(r.Findings[i].File, ".prog")+".txt")] = true
-	}
-	if there && len(r.Problems) == 0 {
-		entries = nil // it has all, and what is the same bug again is left out on purpose
 	}
 	for _, e := range entries {
 		program := strings.TrimSuffix(e.Name(), ".txt") + ".prog"
@@ -146,8 +148,15 @@ func Read(dir string) (*Run, error) {
 			continue
 		}
 		f, err := engine.ReadReport(filepath.Join(dir, e.Name()))
-		if err != nil || f.Identity == "" {
+		if err != nil {
 			r.Problems = append(r.Problems, fmt.Sprintf("%s: no report: %v", e.Name(), err))
+			continue
+		}
+		if f.Identity == "" {
+			r.Problems = append(r.Problems, e.Name()+": no report: it has no IDENTITY line")
+			continue
+		}
+		if r.has(&f) {
 			continue
 		}
 		r.Findings = append(r.Findings, f)
@@ -167,13 +176,20 @@ func Read(dir string) (*Run, error) {
 	return r, nil
 }
 
-// moved finds a file of the folder whose name was written down when the folder was elsewhere.
+// has says whether the bug of a report is among the findings already: they were put together by
+// subject and titles.
+func (r *Run) has(f *engine.Finding) bool {
+	return slices.ContainsFunc(r.Findings, func(o engine.Finding) bool {
+		return o.Subject == f.Subject && (o.Identity == f.Identity || o.Title == f.Title ||
+			slices.Contains(o.Also, f.Title) || slices.Contains(f.Also, o.Title))
+	})
+}
+
+// moved finds a file of the folder whose name was written down when the folder was elsewhere: one
+// of that name in the folder comes first.
 func moved(dir, name string) string {
 	if name == "" {
 		return ""
-	}
-	if _, err := os.Stat(name); err == nil {
-		return name
 	}
 	at := filepath.Join(dir, filepath.Base(filepath.ToSlash(name)))
 	if _, err := os.Stat(at); err == nil {
@@ -182,30 +198,40 @@ func moved(dir, name string) string {
 	return name
 }
 
-// read reads lines. One that is half written, or of another kind, is a problem.
+// read reads lines. One that is half written, too long, or of another kind, is a problem.
 func (r *Run) read(text []byte) {
-	in := bufio.NewScanner(bytes.NewReader(text))
-	in.Buffer(nil, lineMost)
-	n := 0
-	for in.Scan() {
-		n++
-		if len(bytes.TrimSpace(in.Bytes())) == 0 {
-			continue
+	for n := 1; len(text) > 0; n++ {
+		one, rest, _ := bytes.Cut(text, []byte{'\n'})
+		text = rest
+		if why := r.one(bytes.TrimSpace(one)); why != "" {
+			r.Problems = append(r.Problems, fmt.Sprintf("%s:%d: %s", SourceFile, n, why))
 		}
-		var l line
-		if err := json.Unmarshal(in.Bytes(), &l); err != nil {
-			r.Problems = append(r.Problems, fmt.Sprintf("%s:%d: %v", SourceFile, n, err))
-			continue
-		}
-		if !r.add(&l) {
-			r.Problems = append(r.Problems, fmt.Sprintf("%s:%d: a line of kind %q", SourceFile, n,
-				l.Kind))
-		}
-	}
-	if err := in.Err(); err != nil {
-		r.Problems = append(r.Problems, fmt.Sprintf("%s:%d: %v", SourceFile, n+1, err))
 	}
 }
+
+// one reads one line and says what is wrong with it.
+func (r *Run) one(text []byte) string {
+	if len(text) == 0 {
+		return ""
+	}
+	if len(text) > lineMost {
+		return fmt.Sprintf("a line of %d bytes: expected at most %d", len(text), lineMost)
+	}
+	var l line
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err.Error()
+	}
+	if l.Kind == "run" && l.Run != nil && l.Run.Schema != schema {
+		return fmt.Sprintf("schema %d: expected %d", l.Run.Schema, schema)
+	}
+	if !r.add(&l) {
+		return fmt.Sprintf("a line of kind %q", l.Kind)
+	}
+	return ""
+}
+
+// schema is the version of the lines.
+const schema = 1
 
 // add adds what a line tells.
 func (r *Run) add(l *line) bool {
@@ -222,7 +248,11 @@ func (r *Run) add(l *line) bool {
 	case l.Kind == "program" && l.Program != nil:
 		r.Programs = append(r.Programs, *l.Program)
 	case l.Kind == "finding" && l.Finding != nil:
-		r.Findings = append(r.Findings, *l.Finding)
+		if f := l.Finding; !slices.ContainsFunc(r.Findings, func(o engine.Finding) bool {
+			return o.Identity == f.Identity && o.File == f.File
+		}) {
+			r.Findings = append(r.Findings, *f)
+		}
 	default:
 		return false
 	}

@@ -130,7 +130,7 @@ func SARIF(w io.Writer, r *Run) error {
 		if f.Small != "" {
 			file = f.Small
 		} else {
-			at = placeLine(f.Place)
+			at = placeLine(f.Place, smallest(&f))
 		}
 		res := sarif.NewRuleResult(id).WithLevel("error").
 			WithMessage(sarif.NewTextMessage(details(&f))).
@@ -178,9 +178,12 @@ func uri(name string) string {
 }
 
 // placeLine is the line of a place, "file:line"; 1 when there is none.
-func placeLine(place string) int {
-	n := 0
-	if _, err := fmt.Sscanf(place[strings.LastIndexByte(place, ':')+1:], "%d", &n); err != nil {
+func placeLine(place, file string) int {
+	i, n := strings.LastIndexByte(place, ':'), 0
+	if i < 0 || filepath.Base(place[:i]) != filepath.Base(file) {
+		return 1 // the place is in the file that it was found with
+	}
+	if _, err := fmt.Sscanf(place[i+1:], "%d", &n); err != nil {
 		return 1
 	}
 	return max(n, 1)
@@ -237,7 +240,8 @@ func smallest(f *engine.Finding) string {
 
 // cell is a text in a table of Markdown, in which nothing is markup.
 func cell(s string) string {
-	return strings.NewReplacer("\n", " ", "|", "\\|", "<", "&lt;", "&", "&amp;", "`", "\\`", "*",
+	return strings.NewReplacer("\n", " ", "\r", " ", "\\", "\\\\", "~", "\\~", "@", "&#64;", "#",
+		"\\#", "|", "\\|", "<", "&lt;", "&", "&amp;", "`", "\\`", "*",
 		"\\*", "_", "\\_", "[", "\\[").Replace(s)
 }
 
@@ -246,7 +250,7 @@ func code(s string) string {
 	if s == "" {
 		return ""
 	}
-	return "`" + strings.NewReplacer("\n", " ", "`", "'", "|", "\\|").Replace(s) + "`"
+	return "`" + strings.NewReplacer("\n", " ", "\r", " ", "`", "'", "|", "\\|").Replace(s) + "`"
 }
 
 // Annotations writes a line for each finding that GitHub Actions shows beside the program.
@@ -255,9 +259,9 @@ func Annotations(w io.Writer, r *Run) error {
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	for _, f := range r.fresh() {
-		fmt.Fprintf(b, "::error file=%s,line=%d,title=%s::%s\n", property.Replace(uri(f.File)),
-			placeLine(f.Place), property.Replace(f.Identity),
-			message.Replace(strings.TrimSpace(details(&f))))
+		fmt.Fprintf(b, "::error file=%s,line=%d,title=%s::%s\n",
+			property.Replace(filepath.ToSlash(smallest(&f))), placeLine(f.Place, smallest(&f)),
+			property.Replace(f.Identity), message.Replace(strings.TrimSpace(details(&f))))
 	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(b, "::warning title=allocfuzz::%s\n", message.Replace(p))

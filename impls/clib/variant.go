@@ -1,6 +1,7 @@
 package clib
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -66,6 +67,23 @@ func lookup(name string) (*found, bool) {
 	if f := opened.found[name]; f != nil {
 		return f, true
 	}
+	f := &found{err: errNone}
+	if Supported {
+		f = find(name, file, k)
+	}
+	if opened.found == nil {
+		opened.found = map[string]*found{}
+	}
+	opened.found[name] = f
+	return f, true
+}
+
+// errNone says why no library is loaded: a child of such a build would not serve one.
+var errNone = errors.New("this build loads no libraries: expected Linux on amd64 or arm64, " +
+	"without the tag nolibs")
+
+// find finds the library of a subject and looks into it; k is nil for one by its file.
+func find(name, file string, k *Known) *found {
 	f := &found{}
 	if k != nil {
 		file = k.Find()
@@ -86,11 +104,7 @@ func lookup(name string) (*found, bool) {
 	default:
 		f.look(name, file)
 	}
-	if opened.found == nil {
-		opened.found = map[string]*found{}
-	}
-	opened.found[name] = f
-	return f, true
+	return f
 }
 
 // Names says whether a name is that of a subject of this package, here or elsewhere.

@@ -54,7 +54,9 @@
 				button("next difference", "next point at which something changed",
 					() => this.show(this.different(1))),
 				button("next fault", "next fault", () => this.show(this.faulty())),
-				this.slider, this.count), this.point,
+				this.slider, this.count,
+				make("span", { class: "dim" }, "keys: ← → step, with Shift or d to the next " +
+					"difference, f to the next fault, Home, End")), this.point,
 				make("div", { class: "scroll" }, this.lanes), this.body);
 			this.root.addEventListener("keydown", e => this.key(e));
 		}
@@ -283,5 +285,30 @@
 		}
 	}
 
-	for (const e of document.querySelectorAll(".stage")) new Stage(e);
+	// A stage is made when it comes near what is seen: a page may have hundreds. The keys are for
+	// the one that was last used, else for the first that can be seen.
+	const stages = new Map();
+	const open = e => {
+		if (!stages.has(e)) stages.set(e, new Stage(e));
+		return stages.get(e);
+	};
+	const all = [...document.querySelectorAll(".stage")];
+	const near = new IntersectionObserver(seen => {
+		for (const s of seen) if (s.isIntersecting) {
+			near.unobserve(s.target);
+			open(s.target);
+		}
+	}, { rootMargin: "600px" });
+	all.slice(1).forEach(e => near.observe(e));
+	if (all.length) open(all[0]);
+	let used = null;
+	document.addEventListener("focusin", e => { used = e.target.closest(".stage") || used; });
+	document.addEventListener("keydown", e => {
+		if (e.target !== document.body || !all.length) return;
+		const seen = s => {
+			const r = s.getBoundingClientRect();
+			return r.bottom > 0 && r.top < window.innerHeight;
+		};
+		open(used && seen(used) ? used : all.find(seen) || all[0]).key(e);
+	});
 })();
