@@ -117,7 +117,9 @@ func (c *converter) context(ev *Event) {
 		return
 	}
 	c.level = ev.IRQ
-	c.handlers++
+	if c.seen+1 >= c.from { // else it is before the slice
+		c.handlers++
+	}
 	c.irqs[cpu]++
 	*x = prog.Ctx{Kind: prog.IRQCtx, CPU: cpu, Name: handlerName(c.irqs[cpu])}
 }

@@ -98,4 +98,8 @@ func TestManyHandlers(t *testing.T) {
 	if len(handlers) != handlersMax || res.Skipped[Handlers] != 3 {
 		t.Errorf("%d handlers, %d beyond them", len(handlers), res.Skipped[Handlers])
 	}
+	res, err = Import("", strings.NewReader(text(in)), Options{From: 100})
+	if err != nil || res.Skipped[Handlers] != 0 {
+		t.Errorf("slice: %v, %d beyond", err, res.Skipped[Handlers])
+	}
 }
