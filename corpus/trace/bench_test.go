@@ -14,7 +14,7 @@ func long(format string, rounds int) string {
 		"valgrind":  "--4711-- malloc(24) = %#[1]X\n--4711-- free(%#[1]X)\n",
 		"android":   "4711: malloc %#[1]x 24\n4711: free %#[1]x\n",
 		"heaptrack": "+ 18 3f %[1]x\n- %[1]x\n",
-		"kmem": "  cat-812  [001] ..s1.  77.000002: kmem_cache_alloc: call_site=d_alloc+0x1/0x9 " +
+		"kmem": "  cat-812  [001] .....  77.000002: kmem_cache_alloc: call_site=d_alloc+0x1/0x9 " +
 			"ptr=00000000%[1]x name=dentry bytes_req=192 bytes_alloc=192 gfp_flags=GFP_KERNEL\n" +
 			"  cat-812  [001] .....  77.000003: kmem_cache_free: call_site=d_free+0x1/0x9 " +
 			"ptr=00000000%[1]x name=dentry\n",
@@ -34,7 +34,11 @@ func long(format string, rounds int) string {
 		} else if format != "rep" {
 			n += 0x55e0c000
 		}
-		fmt.Fprintf(&b, line, n)
+		at := line
+		if i%8 == 0 { // of the kernel's, every eighth pair begins in an interrupt
+			at = strings.Replace(line, ".....", "..s1.", 1)
+		}
+		fmt.Fprintf(&b, at, n)
 	}
 	return b.String()
 }

@@ -36,23 +36,24 @@ type move struct {
 
 // A converter turns events into program lines.
 type converter struct {
-	emit   func(*prog.Line) error
-	limit  int
-	from   int // the first operation of the slice
-	to     int // the last one; 0 is no end
-	seen   int // operations so far, those before the slice included
-	res    *Result
-	use    footprint
-	live   map[uint64]object
-	moves  []move // the latest last
-	free   []uint32
-	names  []string // by number
-	line   prog.Line
-	irqs   [prog.MaxCPUs]int // handlers of each CPU so far
-	folded bool              // a CPU that no machine has was seen
-	level  uint8             // of the interrupt that line.Ctx is
-	nums   []uint64
-	note   string // of the latest skip that had one
+	emit     func(*prog.Line) error
+	limit    int
+	from     int // the first operation of the slice
+	to       int // the last one; 0 is no end
+	seen     int // operations so far, those before the slice included
+	res      *Result
+	use      footprint
+	live     map[uint64]object
+	moves    []move // the latest last
+	free     []uint32
+	names    []string // by number
+	line     prog.Line
+	irqs     [prog.MaxCPUs]int // handlers of each CPU so far
+	handlers int               // so far
+	folded   bool              // a CPU that no machine has was seen
+	level    uint8             // of the interrupt that line.Ctx is
+	nums     []uint64
+	note     string // of the latest skip that had one
 }
 
 func newConverter(opt *Options, res *Result) *converter {
@@ -110,10 +111,22 @@ func (c *converter) context(ev *Event) {
 	if x.Kind == prog.IRQCtx && x.CPU == cpu && c.level == ev.IRQ {
 		return
 	}
+	if c.handlers == handlersMax {
+		c.skip(Handlers, ev.Line, "")
+		*x = prog.Ctx{Kind: prog.CPUCtx, CPU: cpu}
+		return
+	}
 	c.level = ev.IRQ
+	if c.seen+1 >= c.from { // else it is before the slice
+		c.handlers++
+	}
 	c.irqs[cpu]++
 	*x = prog.Ctx{Kind: prog.IRQCtx, CPU: cpu, Name: handlerName(c.irqs[cpu])}
 }
+
+// handlersMax is how many handlers a program may have that is to be replayed, where contexts have
+// numbers of one byte; what interrupts do beyond them becomes what tasks do.
+const handlersMax = 255 - prog.MaxCPUs
 
 // handlerName makes the name of the n-th handler of a CPU.
 func handlerName(n int) string {

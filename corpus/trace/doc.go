@@ -95,6 +95,7 @@
 // flag tells interrupts: lines of one kind of interrupt of one CPU, with no operation of another
 // context between, become one handler, irqN.kM. So two interrupts in a row may become one, and one
 // that other CPUs ran beside becomes several: the order of the operations is that of the trace.
+// A program has at most 239 handlers; what interrupts do beyond them is done by tasks, and counted.
 // perf script prints no flags, so with it everything is of tasks.
 //
 // Caches go by the name that the line has. Older kernels have it where an object is freed only:

@@ -64,6 +64,7 @@ const (
 	HalfRealloc               // half of a realloc; the second half becomes an allocation
 	Lost                      // an object whose place was handed out again; freed first
 	OtherProcess              // a line of another process than the first
+	Handlers                  // an operation of an interrupt beyond the handlers of a program
 	BeforeSlice               // a free of an object from before the slice; a realloc allocates
 	skips
 )
@@ -79,6 +80,7 @@ var skipNames = [skips]string{
 	HalfRealloc:   "half reallocs",
 	Lost:          "objects whose free is lost",
 	OtherProcess:  "lines of other processes",
+	Handlers:      "operations of interrupts that became those of tasks",
 	BeforeSlice:   "frees and reallocs of objects from before the slice",
 }
 

@@ -62,12 +62,17 @@ func (d *kmemDecoder) line(line []byte, ev *Event) bool {
 		d.learn(ev.ID, s)
 		return true
 	}
-	size := s
-	if !size.behind(" bytes_req=") {
+	var name []byte
+	if s.lit(" name=") { // the usual place
+		name = s.word()
+	} else if point == kmemCache {
+		name = s.name()
+	}
+	if !s.lit(" bytes_req=") && !s.behind(" bytes_req=") {
 		return false
 	}
-	if ev.Size, ok = size.number(); ok && point == kmemCache {
-		ev.Cache = d.cacheOf(line, s, ev)
+	if ev.Size, ok = s.number(); ok && point == kmemCache {
+		ev.Cache = d.cacheOf(line, name, ev)
 	}
 	return ok
 }
@@ -97,24 +102,23 @@ func kmemPoint(line []byte, ev *Event) (what kmemWhat, rest scan) {
 			s = next
 		}
 	}
-	for len(s) > 0 {
-		word := s.word()
-		if len(word) < 6 || word[len(word)-1] != ':' {
-			continue
+	for {
+		end := bytes.IndexByte(s, ':')
+		if end < 0 {
+			return kmemOther, nil
 		}
-		what, kind := kmemName(word[:len(word)-1])
-		if what != kmemOther {
+		word := s[:end]
+		if what, kind := kmemName(word[1+bytes.LastIndexByte(word, ' '):]); what != kmemOther {
 			ev.Kind = kind
 			return what, line[at+len(key):]
 		}
+		s = s[end+1:]
 	}
-	return kmemOther, nil
 }
 
 // kmemName tells tracepoints by their names.
 func kmemName(name []byte) (kmemWhat, Kind) {
-	name = bytes.TrimPrefix(name, []byte("kmem:"))
-	if name[0] != 'k' {
+	if len(name) < 5 || name[0] != 'k' {
 		return kmemOther, Skipped
 	}
 	switch string(name) {
@@ -133,8 +137,12 @@ func kmemName(name []byte) (kmemWhat, Kind) {
 // kmemCPU goes behind the CPU in brackets. The name of the task in front may have brackets too.
 // Without a CPU everything happened on the first.
 func kmemCPU(s *scan, ev *Event) bool {
-	rest := *s
-	for rest.behind("[") {
+	for rest := *s; ; {
+		open := bytes.IndexByte(rest, '[')
+		if open < 0 {
+			return false
+		}
+		rest = rest[open+1:]
 		in := rest
 		cpu, ok := in.dec()
 		if ok && cpu < 1<<16 && in.lit("] ") {
@@ -143,7 +151,6 @@ func kmemCPU(s *scan, ev *Event) bool {
 			return true
 		}
 	}
-	return false
 }
 
 // kmemLevel reads the third flag, the kind of interrupt that is served.
@@ -175,9 +182,9 @@ func (s scan) name() []byte {
 	return s.word()
 }
 
-// cacheOf returns the cache that an object is of. s is the line behind its address.
-func (d *kmemDecoder) cacheOf(line []byte, s scan, ev *Event) *Cache {
-	if name := s.name(); name != nil {
+// cacheOf returns the cache that an object is of. name is nil where the line has none.
+func (d *kmemDecoder) cacheOf(line, name []byte, ev *Event) *Cache {
+	if name != nil {
 		return d.named(name, ev.Size)
 	}
 	var site []byte

@@ -75,3 +75,31 @@ func TestKmemCaches(t *testing.T) {
 	}
 	checkProgram(t, p, &res)
 }
+
+// TestManyHandlers: interrupts beyond what can be replayed become tasks, and are counted.
+func TestManyHandlers(t *testing.T) {
+	line := func(flags string) string {
+		return " c-8 [0] " + flags + " 7.1: kmalloc: ptr=a1 bytes_req=8"
+	}
+	var in []string
+	for range handlersMax + 3 {
+		in = append(in, line("...."), line("..s."))
+	}
+	p, res, err := Program("", strings.NewReader(text(in)), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handlers := map[string]bool{}
+	for i := range p.Lines {
+		if ctx := p.Lines[i].Ctx; ctx.IsIRQ() {
+			handlers[ctx.Name] = true
+		}
+	}
+	if len(handlers) != handlersMax || res.Skipped[Handlers] != 3 {
+		t.Errorf("%d handlers, %d beyond them", len(handlers), res.Skipped[Handlers])
+	}
+	res, err = Import("", strings.NewReader(text(in)), Options{From: 100})
+	if err != nil || res.Skipped[Handlers] != 0 {
+		t.Errorf("slice: %v, %d beyond", err, res.Skipped[Handlers])
+	}
+}
