@@ -7,6 +7,7 @@ require allocfuzz v0.0.0
 require (
 	github.com/AdaLogics/go-fuzz-headers v0.0.0-20240806141605-e8a1dd7889d6 // indirect
 	github.com/bytedance/gopkg v0.1.4 // indirect
+	github.com/ebitengine/purego v0.10.1 // indirect
 	github.com/ncruces/wasm2go v0.4.22 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	modernc.org/memory v1.13.0 // indirect

@@ -13,6 +13,7 @@ require (
 	github.com/bytedance/gopkg v0.1.4 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/ebitengine/purego v0.10.1 // indirect
 	github.com/ncruces/wasm2go v0.4.22 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	modernc.org/memory v1.13.0 // indirect
